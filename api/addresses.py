@@ -1,4 +1,4 @@
-"""Where REST listens by default, and what of it only this machine reaches."""
+"""Default address of the REST listener, and the test for loopback addresses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 32_311
-"""Brooklin's port by default."""
+"""Brooklin's default port."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound there. A name other than localhost may mean another
-    address tomorrow, and counts as one that can be reached."""
+    """Return whether an address is reachable only from this machine. Names other than localhost are not: they
+    may resolve to another address later."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The web application; everything it needs comes in as `Services`."""
+"""The web application. All dependencies are passed in as `Services`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _log = structlog.get_logger(__name__)
 
 
 def create_app(services: Services) -> FastAPI:
-    """An application without globals: tests make as many as they like."""
+    """Create an application without global state, so that tests can create several."""
     app = described_app()
-    services = replace(services, control=services.control.of(CLOSED))  # each call has its own
+    services = replace(services, control=services.control.of(CLOSED))  # each call gets its own rights
     app.state.services = services
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.renditions = Renditions()
@@ -84,13 +84,13 @@ def create_app(services: Services) -> FastAPI:
 
 
 def described_app() -> DocumentedApi:
-    """Return what the OpenAPI document is made of; it cannot be asked without services."""
+    """Return an application with all routes but without services: enough for the OpenAPI document."""
     return _with_routes(_routes())
 
 
 @cache
 def _routes() -> tuple[BaseRoute, ...]:
-    """Return the routes, which know no services: what they validate is worked out once for a process."""
+    """Return the routes, which do not depend on services; their validators are compiled once per process."""
     app = _with_routes(())
     for router in (
         datastreams.router,
@@ -123,7 +123,7 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
         version=version("headrace"),
         openapi_tags=TAGS,
         servers=SERVERS,
-        openapi_url=None,  # `api.endpoints.documents` has them
+        openapi_url=None,  # served by `api.endpoints.documents`
         generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
         dependencies=[Depends(endpoint_is_for_caller)],
@@ -133,14 +133,14 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
 
 
 def end_streams(app: FastAPI) -> None:
-    """Answers that have no end of their own end now. Idempotent, for any thread."""
+    """End all responses that stream indefinitely. Idempotent and thread-safe."""
     feed: EventFeed = app.state.event_feed
     feed.close()
 
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    """Where a server runs the application."""
+    """Close the connections to other instances when the server stops the application."""
     yield
     await app.state.fleet.close()
 
@@ -164,16 +164,16 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:
-    """What the framework itself refuses: paths, methods, bodies that are no text."""
+    """Convert an error of the framework: unknown path or method, or undecodable body."""
     assert isinstance(error, HTTPException)
     path = request.url.path
     meant: HeadraceError = InvalidRequest(str(error.detail))
     if error.status_code == HTTPStatus.NOT_FOUND:
-        meant = NotFound(f"there is nothing at {path}", advice="/v1/docs lists what there is")
+        meant = NotFound(f"unknown path {path}", advice="/v1/docs lists all endpoints")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and is_brooklins(path):
         meant = RoutingRefusal(f"Method '{request.method}' is not supported for URI '{path}'")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        meant = MethodNotAllowed(f"{request.method} is not possible at {path}")
+        meant = MethodNotAllowed(f"method {request.method} is not allowed at {path}")
     response = await _explain(request, meant)
     response.headers.update(error.headers or {})
     if "Allow" in response.headers:
@@ -182,7 +182,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Of all routes of the path; the framework names those of one of them."""
+    """Return the methods of all routes that match the path; the framework names only one route."""
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method
@@ -192,7 +192,5 @@ def _methods_at(request: Request) -> list[str]:
 
 
 async def _explain_bug(request: Request, _: Exception) -> Response:
-    """The server logs the traceback."""
-    return await _explain(
-        request, HeadraceError("an error in Headrace itself", advice="see the log of this instance")
-    )
+    """Respond to an unexpected exception; the server logs its traceback."""
+    return await _explain(request, HeadraceError("internal error", advice="see the log of this instance"))

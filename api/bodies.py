@@ -1,4 +1,4 @@
-"""Bodies of requests, looked at before anything else reads them."""
+"""Validation of request bodies before any handler reads them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from mirror.model.documents import LARGEST, check_shape, parsed
 _DEEPEST: Final = 20
 _MOST_KEYS: Final = 10_000
 _AT_ONCE: Final = 32_768
-"""Bytes that are looked at at once. More can take a tenth of a second: one body after another is looked at in
-a thread, so that other calls are answered meanwhile."""
+"""Maximum size in bytes of a body checked in the event loop. Larger ones can take 100 ms: they are checked in
+a thread, one at a time, so that other requests are not delayed."""
 
 Refuse = Callable[[Request, HeadraceError], Awaitable[Response]]
 
 
 class CheckedBodies:
-    """ASGI middleware: a body is JSON of bounded size and depth whose text and numbers can be stored, and is
-    here within some seconds.
+    """ASGI middleware that accepts only JSON bodies of bounded size and depth, with text and numbers that can
+    be stored, received within a time limit.
 
-    `refuse` makes the answer to any other. Instances ask each other without bodies: one that is sent to their
-    paths is not read, since nothing has checked the signature yet.
+    `refuse` creates the response to any other body. Requests between instances have no body: a body sent to
+    their paths is not read, because nothing has verified the signature yet.
     """
 
     def __init__(self, app: ASGIApp, refuse: Refuse, seconds: float) -> None:
@@ -40,7 +40,7 @@ class CheckedBodies:
         self._one_by_one = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or scope["path"].startswith(FLEET_PATH):
             await self._app(scope, receive, send)
             return
@@ -59,7 +59,7 @@ class CheckedBodies:
             await self._app(scope, _again(body, receive), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """None: the caller is gone. Raises BodyTooLate, BodyTooLarge."""
+        """Return the body, or None if the client disconnected. Raises BodyTooLate, BodyTooLarge."""
         parts, size, has_more = list[bytes](), 0, True
         try:
             async with asyncio.timeout(self._seconds):
@@ -71,9 +71,9 @@ class CheckedBodies:
                     size += len(parts[-1])
                     has_more = message.get("more_body", False)
         except TimeoutError as error:
-            raise BodyTooLate(f"the body was not here within {self._seconds:g} seconds") from error
+            raise BodyTooLate(f"the request body did not arrive within {self._seconds:g} seconds") from error
         if size > LARGEST:
-            raise BodyTooLarge("the body is too large", advice=f"{LARGEST} bytes are possible")
+            raise BodyTooLarge("the request body is too large", advice=f"the limit is {LARGEST} bytes")
         return b"".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What a handler may ask for."""
+"""Dependencies that handlers can request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from api.services import Services
 
 
 def _of_state(name: str) -> Callable[[Request], Awaitable[Any]]:
-    """What the application has been given under this name."""
+    """Return a dependency that reads an attribute of the application's state."""
 
     async def given(request: Request) -> Any:
         return getattr(request.app.state, name)
@@ -33,13 +33,14 @@ async def _reads(request: Request, response: Response) -> Reads:
 
 
 async def _services(request: Request) -> Services:
-    """What they write is written for the caller."""
+    """Return the services whose changes are made with the rights of the caller."""
     services: Services = request.app.state.services
     return replace(services, control=services.control.of(caller_of(request)))
 
 
 async def _slow_calls(request: Request) -> SlowCalls:
-    """Those of a principal, and of an owner, count apart; other instances ask for all theirs."""
+    """Return the slow calls of the caller's principal and owners; other instances have only the overall
+    limit."""
     found: SlowCalls = request.app.state.slow_calls
     return found.of(quota_holders_of(request))
 
@@ -48,7 +49,8 @@ ServicesDep = Annotated[Services, Depends(_services)]
 SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
 EventFeedDep = Annotated[EventFeed, Depends(_of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
-"""For answers that the framework makes of what a handler returns: they have the headers of the reads."""
+"""For responses that the framework builds from the handler's return value; they carry the headers of the
+reads."""
 FleetDep = Annotated[Fleet, Depends(_of_state("fleet"))]
 
 

@@ -1,4 +1,4 @@
-"""One table: which HTTP status each error of `mirror.errors` has, and the body that carries it."""
+"""HTTP status of each error in `mirror.errors`, and the response body for errors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mirror.model.documents import pointer_to
 
 
 class MethodNotAllowed(errors.InvalidRequest):
-    """There is something at the path, but not for this method."""
+    """The path exists, but not for this method."""
 
 
 class BodyTooLarge(errors.InvalidRequest):
-    """More bytes than are taken."""
+    """The request body is larger than the limit."""
 
 
 class BodyNotJson(errors.InvalidRequest):
-    """Not said to be JSON, so that a page of another site could have sent it."""
+    """The content type is not JSON, so a page of another site could have sent the request."""
 
 
 class BodyTooLate(errors.InvalidRequest):
-    """What was announced has not come in time."""
+    """The announced body did not arrive in time."""
 
 
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
@@ -60,16 +60,16 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.Refused: HTTPStatus.BAD_GATEWAY,
     errors.HeadraceError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
-"""The nearest ancestor that is listed counts."""
+"""Errors that are not listed use their nearest listed ancestor."""
 
 _BODY: Final = "body"
 _MOST_PROBLEMS: Final = 100
-"""An answer is no longer for a body that has nothing right."""
+"""Limits the response to an entirely invalid body."""
 _NOT_OF_THE_BODY: Final = frozenset({"query", "path", "header", "cookie"})
 
 
 def status_of(error: errors.HeadraceError) -> HTTPStatus:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     for kind in type(error).__mro__:
         if kind in STATUS:
             return STATUS[kind]
@@ -77,17 +77,17 @@ def status_of(error: errors.HeadraceError) -> HTTPStatus:
 
 
 def headers_of(error: errors.HeadraceError) -> dict[str, str]:
-    """What the answer says of the next call."""
+    """Return the response headers that tell the client when and how to retry."""
     if isinstance(error, errors.TooOften):
         return {"Retry-After": str(error.after_seconds)}
     if isinstance(error, BodyTooLate):
-        return {"Connection": "close"}  # the rest of the body is no next call
+        return {"Connection": "close"}  # the remainder of the body is not the next request
     return {"Retry-After": "5"} if status_of(error) is HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
-    """A problem document (RFC 9457); `advice` says what to do, `errors` what is wrong with each field, where
-    that is known."""
+    """Return a problem document (RFC 9457). `advice`: how to fix it; `errors`: errors of single fields, if
+    known."""
     status = status_of(error)
     fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
     return {
@@ -103,8 +103,8 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
 
 
 def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
-    """What pydantic finds wrong with a request: the first in words, the first hundred of the body by their
-    fields."""
+    """Convert validation errors of pydantic: the message is the first error, `fields` are the first hundred
+    of the body."""
     where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
     fields = [
         errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
@@ -115,10 +115,10 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
 
 
 class LegibleJson(JSONResponse):
-    """JSON that can always be sent: half of a surrogate pair is shown as its escape."""
+    """JSON response in UTF-8 with lone surrogates escaped."""
 
     def render(self, content: Any) -> bytes:
-        """UTF-8."""
+        """Return the content as UTF-8."""
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
             errors="backslashreplace"
         )

@@ -1,4 +1,4 @@
-"""Versions of definitions as entity tags (RFC 9110): a change says which version it is a change of."""
+"""Versions of definitions as entity tags (RFC 9110): a change names the version that it modifies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 _ANY: Final = frozenset({"*"})
 _HEADER: Final = "If-Match"
 _TAG: Final = re.compile(r'[ \t,]*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)')
-"""An entity tag and what may be before it in a list."""
+"""Matches an entity tag, and separators before it in a list."""
 _BLANKS: Final = " \t,"
 _DIGITS: Final = 32
 
@@ -33,12 +33,13 @@ async def _tags_given(
         str | None,
         Header(
             alias=_HEADER,
-            description="the ETag of the version that was read, so that no other change is overwritten"
-            " unseen; * for whichever is there",
+            description="ETag of the version that was read; the change fails if the definition was modified"
+            " since. * changes any version",
         ),
     ] = None,
 ) -> Tags | None:
-    """Several headers of the name are one list. Raises InvalidRequest for what is no list of tags."""
+    """Return the tags of all headers of this name, which form one list. Raises InvalidRequest for a malformed
+    list."""
     given = request.headers.getlist(_HEADER)
     return _tags_of(", ".join(given)) if given else None
 
@@ -55,20 +56,21 @@ def _tags_of(text: str) -> Tags:
         at = match.end()
     if not found or text[at:].strip(_BLANKS):
         raise InvalidRequest(
-            f"the header {_HEADER} {shown(text)} holds no entity tags",
-            advice='send the ETag of an answer as it is, with its quotes: "1795239597222-7"; or *',
+            f"invalid header {_HEADER} {shown(text)}: not a list of entity tags",
+            advice='send the ETag of a response including its quotes, "1795239597222-7", or *',
         )
     return frozenset(found)
 
 
 def etag_of(stored: StoredDatastream) -> str:
-    """A datastream that was deleted and created again has other tags than before: a version alone begins at 0
-    again."""
+    """Return the tag of a definition. It includes the creation time, because versions restart at 0 when a
+    datastream is deleted and created again."""
     return f'"{stored.datastream.created_ms or 0}-{stored.version}"'
 
 
 def etag_of_group(members: Sequence[StoredDatastream]) -> str:
-    """Of all that share tasks, by name: another one when one of them changes, comes or goes."""
+    """Return the tag of the datastreams that share tasks, sorted by name: it changes if one is changed, added
+    or removed."""
     versions = [[one.datastream.name, etag_of(one)] for one in members]
     return f'"{hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:_DIGITS]}"'
 
@@ -76,8 +78,8 @@ def etag_of_group(members: Sequence[StoredDatastream]) -> str:
 def named_members(
     control: Control, group: GroupName, tags: Tags | None
 ) -> tuple[StoredDatastream, ...] | None:
-    """All that share tasks, if their present version is one of these; None where any will do. Raises
-    NotFound, DamagedState, StaleVersion."""
+    """Return all datastreams that share tasks if the tag of their current versions is among `tags`; None if
+    any version is accepted. Raises NotFound, DamagedState, StaleVersion."""
     if tags is None or tags == _ANY:
         return None
     found = control.groups.members(group)
@@ -87,12 +89,12 @@ def named_members(
 
 
 def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:
-    """The present version, if it is one of these; None where any will do. A damaged definition has no tag.
-    Raises NotFound, StaleVersion."""
+    """Return the current version if its tag is among `tags`; None if any version is accepted. A damaged
+    definition has no tag. Raises NotFound, StaleVersion."""
     if tags is None or tags == _ANY:
         return None
     found = control.look(name)
-    if not _is_among(found, tags):  # the tag may be newer than what the server of ZooKeeper here has
+    if not _is_among(found, tags):  # this ZooKeeper server may lag behind the tag
         control.catch_up()
         found = control.look(name)
     if isinstance(found, DamagedDefinition) or not _is_among(found, tags):
@@ -103,8 +105,8 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
 def named_among(
     tags: Tags | None, name: DatastreamName, read: Callable[[], StoredDatastream]
 ) -> StoredDatastream | None:
-    """What is read, if its version is one of these; None where any will do. Raises StaleVersion and what
-    reading raises."""
+    """Return the result of `read` if its tag is among `tags`; None if any version is accepted. Raises
+    StaleVersion and the errors of `read`."""
     if tags is None or tags == _ANY:
         return None
     found = read()
@@ -116,14 +118,14 @@ def named_among(
 def version_to_change(
     control: Control, name: DatastreamName, tags: Tags | None
 ) -> tuple[StoredDatastream, bool]:
-    """What a change is to be made of, and whether it must be this very version. Raises VersionNotGiven,
-    NotFound, DamagedState, StaleVersion."""
+    """Return the definition to modify, and whether the change applies to exactly this version. Raises
+    VersionNotGiven, NotFound, DamagedState, StaleVersion."""
     named = named_version(control, name, tags)
     stored = named or control.stored(name)
     if tags is None:
         raise VersionNotGiven(
-            f"the change of datastream {name} does not say of which version",
-            advice="read it, and send its ETag as If-Match; If-Match: * changes whichever is there",
+            f"the change of datastream {name} names no version",
+            advice="read it and send its ETag as If-Match, or If-Match: * to change any version",
         )
     return stored, named is not None
 

@@ -1,4 +1,4 @@
-"""Metadata of Brooklin's that would mean nothing here: it is refused, with what to do instead."""
+"""Metadata keys of Brooklin that have no effect here. They are rejected, with advice."""
 
 from __future__ import annotations
 
@@ -9,69 +9,72 @@ from typing import Final
 from mirror.errors import InvalidRequest
 
 BROOKLINS_POSITIONS: Final = "system.start.position"
-"""Brooklin's key of start positions, which its interface reads at a creation."""
+"""Brooklin's key of start positions, read when a datastream is created through its interface."""
 _EVENT: Final = "system.event.metadata"
-"""Keys that begin so belong to one kind."""
+"""Prefix of keys that are treated alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What to do instead, and the values that ask for what is done anyway."""
+    """Advice on a key, and the values that request the behaviour in effect anyway."""
 
     advice: str
     fine: frozenset[str] = frozenset({"", "false"})
 
 
-_AS_THEY_ARE: Final = "bytes are copied as they are; leave it out"
-_NOTHING: Final = _Rule("it means nothing where Kafka is mirrored; leave it out", frozenset({""}))
-_STAMP: Final = _Rule("it is the service's to say; leave it out", frozenset({""}))
+_AS_THEY_ARE: Final = "bytes are copied unchanged; remove the key"
+_NOTHING: Final = _Rule("it has no effect when mirroring Kafka; remove the key", frozenset({""}))
+_STAMP: Final = _Rule("the service sets it; remove the key", frozenset({""}))
 _RULES: Final[Mapping[str, _Rule]] = {
     "system.reuseExistingDestination": _Rule(
-        "each datastream has its own destination: false, or leave it out"
+        "each datastream has its own destination; set false or remove the key"
     ),
-    "system.IsUserManagedDestination": _Rule("name the destination as destination.connectionString"),
+    "system.IsUserManagedDestination": _Rule("set destination.connectionString"),
     "system.IsConnectorManagedDestination": _Rule(_STAMP.advice, frozenset({"", "true"})),
     "system.createValidationTime.ms": _STAMP,
     "system.destination.creation.ms": _STAMP,
     "system.destination.KafkaBrokers": _Rule(
-        "name another destination as destination.connectionString", frozenset({""})
+        "set destination.connectionString to change the destination", frozenset({""})
     ),
     "system.destination.retention.ms": _Rule(
-        "topics have the settings of their source; leave it out", frozenset({""})
+        "topics have the settings of their source; remove the key", frozenset({""})
     ),
     "system.destination.identityPartitioningEnabled": _Rule(
-        "partition numbers are kept: true, or leave it out", frozenset({"", "true"})
+        "partition numbers are kept; set true or remove the key", frozenset({"", "true"})
     ),
     "system.destination.keySchemaName": _Rule(_AS_THEY_ARE, frozenset({""})),
     "system.destination.payloadSchemaName": _Rule(_AS_THEY_ARE, frozenset({""})),
     "system.destination.encryptionRequired": _Rule(_AS_THEY_ARE),
     "system.source.decryptionRequired": _Rule(_AS_THEY_ARE),
-    BROOKLINS_POSITIONS: _Rule("give start_positions at the creation", frozenset({"", "{}"})),
-    "system.pausedSourcePartitions": _Rule("pause the partitions once it is there", frozenset({"", "{}"})),
+    BROOKLINS_POSITIONS: _Rule("set start_positions when creating the datastream", frozenset({"", "{}"})),
+    "system.pausedSourcePartitions": _Rule("pause partitions after the creation", frozenset({"", "{}"})),
     "system.customCheckpoint": _Rule(
-        "positions are always committed to its group.id; leave it out", frozenset({""})
+        "positions are always committed to its group.id; remove the key", frozenset({""})
     ),
     "system.usePassthroughCompression": _Rule(
-        "batches pass as they are wherever they can: true, or headrace.path = record", frozenset({"", "true"})
+        "batches pass unopened wherever possible; set true, or headrace.path = record",
+        frozenset({"", "true"}),
     ),
     "system.enableTopicAutoCreation": _Rule(
-        "topics are made where they are missing: true, or leave it out", frozenset({"", "true"})
+        "missing topics are created; set true or remove the key", frozenset({"", "true"})
     ),
     "system.uid": _NOTHING,
     "system.cdcBootstrapRequired": _Rule(_NOTHING.advice),
     "system.isBootstrapComplete": _Rule(_NOTHING.advice),
     _EVENT: _NOTHING,
-    "system.disableSlaMetric": _Rule("latency is measured of every partition; leave it out"),
-    "skipMessageOnSerializationErrors": _Rule("nothing is serialised on the way; see headrace.on-rejection"),
-    "throughputViolatingTopics": _Rule("the latency of every topic counts; leave it out", frozenset({""})),
-    "partitionFullnessThresholdPct": _Rule("mirror.leader.task_utilisation_percent counts", frozenset({""})),
-    "producersPerTask": _Rule("a worker process shares one connection to each broker", frozenset({""})),
+    "system.disableSlaMetric": _Rule("the latency of every partition is measured; remove the key"),
+    "skipMessageOnSerializationErrors": _Rule("records are not serialised; use headrace.on-rejection"),
+    "throughputViolatingTopics": _Rule("the latency of every topic counts; remove the key", frozenset({""})),
+    "partitionFullnessThresholdPct": _Rule("use mirror.leader.task_utilisation_percent", frozenset({""})),
+    "producersPerTask": _Rule(
+        "a worker process has one connection to each broker; remove the key", frozenset({""})
+    ),
 }
 
 
 def refuse_ignored(metadata: Mapping[str, str]) -> None:
-    """Raises InvalidRequest for a key that asks for something which is not done."""
+    """Raise InvalidRequest for a key whose value requires unsupported behaviour."""
     for key, value in metadata.items():
         rule = _RULES.get(_EVENT if key.startswith(_EVENT) else key)
         if rule is not None and value.strip().lower() not in rule.fine:
-            raise InvalidRequest(f"metadata {key} is not followed", advice=rule.advice)
+            raise InvalidRequest(f"metadata {key} is not supported", advice=rule.advice)

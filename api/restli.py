@@ -1,7 +1,8 @@
-"""Brooklin's wire form of a datastream (Rest.li): JSON to and from `Datastream`, and changes of one. Pure.
+"""Brooklin's wire format of a datastream (Rest.li): conversion of JSON to and from `Datastream`, and updates.
+Pure.
 
-What Brooklin's server adds to the metadata when it creates a datastream is added here when one is shown: it
-follows from the definition. Facts: the source is `kafka://host:port[,…]/<regex>`, the regex being everything
+Metadata that Brooklin's server adds when it creates a datastream is added here when one is shown, because it
+follows from the definition. Format: the source is `kafka://host:port[,…]/<regex>`, the regex being everything
 after the last slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
 metadata values are strings; unset fields are omitted.
 """
@@ -41,7 +42,7 @@ from mirror.model.topics import (
 
 CONNECTOR: Final = "system.connectorName"
 OUR_CONNECTOR: Final = "headrace"
-"""Of datastreams that were not created by Brooklin's interface."""
+"""Connector name of datastreams that were not created through Brooklin's interface."""
 TRANSPORT: Final = "system.transportProviderName"
 PREFIX: Final = "system.destination.destinationTopicPrefix"
 _START: Final = "system.auto.offset.reset"
@@ -54,7 +55,7 @@ _LIMITS: Final = {
     _MAX_TASKS: "max_tasks",
     _PARTITIONS_PER_TASK: "max_partitions_per_task",
 }
-"""Fields of `TaskLimits` by their keys."""
+"""Fields of `TaskLimits` by metadata key."""
 _IDS: Final = "ids="
 _LIST: Final = ("List(", ")")
 _SAME: Final = {
@@ -62,23 +63,23 @@ _SAME: Final = {
     "connectorName": "connector",
     "transportProviderName": "transport provider",
 }
-"""Fields that an update must send as they are, with Brooklin's words for them."""
+"""Fields that an update must repeat unchanged, with Brooklin's names for them."""
 _TLS: Final = "kafkassl://"
 _SCHEMES: Final = ("kafka://", _TLS)
 
 
 class UnknownConnector(InvalidRequest):
-    """The connector that is asked for is none that mirrors Kafka."""
+    """Unknown connector, or a connector that does not mirror Kafka."""
 
 
 class UnknownTransport(InvalidRequest):
-    """The transport provider that is asked for is none that writes into Kafka."""
+    """Unknown transport provider, or a provider that does not write to Kafka."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a definition is read with. `tls`: clusters that are reached through TLS; `connectors`: names that
-    stand for mirroring Kafka; `transports`: those that stand for writing into Kafka."""
+    """Configuration for parsing definitions. `tls`: clusters reached over TLS; `connectors`: connector names
+    that mean mirroring Kafka; `transports`: transport providers that mean writing to Kafka."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -88,7 +89,7 @@ class Terms:
 
 
 def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastream:
-    """A definition as a Brooklin client sends it. Raises InvalidRequest that names the field."""
+    """Parse a definition as sent by a Brooklin client. Raises InvalidRequest, which names the field."""
     if not document.get("name"):
         raise InvalidRequest("invalid datastream name", advice="Must specify name")
     for field in ("connectorName", "source", "metadata"):
@@ -124,8 +125,8 @@ def _connector(value: object, terms: Terms) -> str:
     if name not in terms.connectors:
         raise UnknownConnector(
             f"Invalid connector: {plain(name)}",
-            advice=f"known are {', '.join(sorted(terms.connectors))}; others that mirror Kafka"
-            " are named in the setting api.connector_names",
+            advice=f"known connectors: {', '.join(sorted(terms.connectors))}; add others that mirror Kafka to"
+            " api.connector_names",
         )
     return name
 
@@ -135,8 +136,8 @@ def _transport(value: object, terms: Terms) -> str:
     if name not in terms.transports:
         raise UnknownTransport(
             f'Transport provider "{plain(name)}" is undefined',
-            advice=f"known are {', '.join(sorted(terms.transports))}; others that write into Kafka"
-            " are named in the setting api.transport_provider_names",
+            advice=f"known transport providers: {', '.join(sorted(terms.transports))}; add others that write"
+            " to Kafka to api.transport_provider_names",
         )
     return name
 
@@ -147,7 +148,7 @@ def _cluster(address: str, role: str, place: object, terms: Terms) -> ClusterRef
     cluster = terms.cluster_of_address(address)
     if _connection(place, role).startswith(_TLS) and cluster not in terms.tls:
         raise InvalidRequest(
-            f"its {role} {shown(cluster)} is reached through TLS, of which nothing is configured",
+            f"its {role} {shown(cluster)} requires TLS, which is not configured for the cluster",
             advice="add the cluster under [clusters] with security.protocol = SSL",
         )
     return cluster
@@ -156,7 +157,7 @@ def _cluster(address: str, role: str, place: object, terms: Terms) -> ClusterRef
 def datastream_to_restli(
     datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
 ) -> dict[str, Any]:
-    """The definition as a Brooklin client expects it, without secrets."""
+    """Return the definition as a Brooklin client expects it, without secrets."""
     brokers = address_of_cluster(datastream.destination)
     metadata = {**without_secrets(datastream.metadata), **_limit_keys(datastream), **_pause_keys(datastream)}
     metadata |= _stamps(datastream, brokers)
@@ -179,7 +180,7 @@ def datastream_to_restli(
 
 
 def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
-    """What Brooklin's server says of a datastream in its metadata."""
+    """Return the metadata that Brooklin's server adds to a datastream."""
     return {
         GROUP_ID: datastream.consumer_group,
         TASK_PREFIX: datastream.group,
@@ -189,15 +190,15 @@ def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
 
 
 def _template(datastream: Datastream) -> str:
-    """The name at the destination; a prefix that the metadata has is not repeated."""
+    """Return the destination name, without the prefix if the metadata contains it."""
     template = datastream.naming.template
     is_prefixed = template == datastream.metadata.get(PREFIX, "") + PLACEHOLDER
     return PLACEHOLDER if is_prefixed else template
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
-    """A definition that cannot be read, with what a Brooklin client needs to list and delete it: without a
-    status, since none of Brooklin's is true."""
+    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it:
+    without a status, because none of Brooklin's is true."""
     return {
         "name": damaged.name,
         "connectorName": OUR_CONNECTOR,
@@ -207,20 +208,21 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
 
 
 def _pattern(selection: TopicSelection) -> str:
-    """Brooklin has one expression, so what is left out becomes a look-ahead."""
+    """Return the selection as one expression, the only form that Brooklin has: exclusions become a
+    look-ahead."""
     if not selection.exclude:
         return selection.include
     return joined_look_ahead(selection.include, selection.exclude)
 
 
 def plain(value: object) -> str:
-    """What somebody called something, as Brooklin shows it; in quotes and cut where that could do harm."""
+    """Return a value as Brooklin shows it, or quoted and truncated if it could do harm."""
     is_harmless = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
     return str(value) if is_harmless else shown(value)
 
 
 def cluster_address(destination: object) -> tuple[str, str]:
-    """Address and name template of a destination that may be empty. Raises InvalidRequest."""
+    """Return address and name template of a destination, which may be empty. Raises InvalidRequest."""
     text = _connection(destination, "destination")
     return _split(text, "destination") if text else ("", PLACEHOLDER)
 
@@ -245,7 +247,7 @@ def _split(connection: str, role: str) -> tuple[str, str]:
                 return address, rest
     raise InvalidRequest(
         f"{plain(connection)} is not a valid kafka connection string",
-        advice=f"the {role} is, for example, kafka://broker:9092/^(orders|users)$",
+        advice=f"example of a {role}: kafka://broker:9092/^(orders|users)$",
     )
 
 
@@ -254,7 +256,7 @@ def _metadata(given: Any) -> dict[str, str]:
         raise InvalidRequest("metadata must map strings to strings")
     if _TASK_COUNT in given:
         raise InvalidRequest(
-            f"metadata {_TASK_COUNT} is the service's to say", advice="give minTasks and maxTasks"
+            f"metadata {_TASK_COUNT} is set by the service", advice="set minTasks and maxTasks"
         )
     return dict(given)
 
@@ -288,8 +290,7 @@ def _limits(metadata: Mapping[str, str]) -> TaskLimits:
 def key_contradictions(
     metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
 ) -> Iterator[tuple[str, str]]:
-    """Keys of the metadata that say something else than the fields which a definition has for them, each with
-    the pointer of its field."""
+    """Yield metadata keys that contradict the fields of the definition, with the pointer of each field."""
     for key, field in _LIMITS.items():
         text = metadata.get(key, "")
         if text and text != str(getattr(limits, field)):
@@ -304,7 +305,7 @@ def key_contradictions(
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """The limits in force, where the metadata says something else, or nothing."""
+    """Return the limits in effect if the metadata omits or contradicts them."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
     try:
@@ -315,7 +316,7 @@ def _limit_keys(datastream: Datastream) -> dict[str, str]:
 
 
 def _pause_keys(datastream: Datastream) -> dict[str, str]:
-    """Paused partitions as Brooklin shows them: by topic, as lists of texts."""
+    """Return paused partitions as Brooklin shows them: by topic, as lists of strings."""
     pauses = {
         topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
         for topic, one in sorted(datastream.pauses.items())
@@ -324,8 +325,8 @@ def _pause_keys(datastream: Datastream) -> dict[str, str]:
 
 
 def batch_keys(query: str, version: str) -> tuple[str, ...]:
-    """The keys of a batch, out of a query as it was sent: `ids=List(a,b)` in protocol 2, where a key's own
-    brackets and commas are encoded; `ids=a&ids=b` before. Raises InvalidRequest."""
+    """Return the keys of a batch request from its raw query: `ids=List(a,b)` in protocol 2, where brackets
+    and commas within a key are percent-encoded; `ids=a&ids=b` in older protocols. Raises InvalidRequest."""
     found = [one.removeprefix(_IDS) for one in query.split("&") if one.startswith(_IDS)]
     if version.startswith("2"):
         begin, end = _LIST
@@ -337,7 +338,7 @@ def batch_keys(query: str, version: str) -> tuple[str, ...]:
     else:
         keys = [unquote_plus(one) for one in found]
     if len(set(keys)) < len(keys):
-        raise InvalidRequest("ids names a key twice")
+        raise InvalidRequest("duplicate key in ids")
     return tuple(keys)
 
 
@@ -347,9 +348,9 @@ def datastream_changed_by(
     cluster_of_address: Callable[[str], ClusterRef],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> Datastream:
-    """The present definition as a Brooklin client would have it, which sends the whole of it. What its
-    interface does not show (the objective, whether internal topics are meant) stays. Raises InvalidRequest,
-    RefusedFields."""
+    """Return the current definition updated from a Brooklin client's request, which contains the whole
+    definition. Properties that the interface does not show (the objective, selection of internal topics) are
+    kept. Raises InvalidRequest, RefusedFields."""
     known = datastream_to_restli(present, address_of_cluster)
     failed = f"Failed to update {present.name}"
     if document.get("name") != present.name:
@@ -383,15 +384,16 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """What is to be stored: without what only this interface makes of the definition, and with what the
-    interface has fields of its own for."""
+    """Return the metadata to store: without keys that only this interface derives from the definition, and
+    with the keys that the interface shows as separate fields."""
     limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
     metadata = {}
     for key, value in given.items():
         is_stated = key not in present.metadata and known.get(key) == value
         if key == PAUSED_PARTITIONS and value not in ("", "{}", known.get(key)):
             problems.refuse(
-                pointer_to(["metadata", key]), "pauseSourcePartitions and resumeSourcePartitions change it"
+                pointer_to(["metadata", key]),
+                "use pauseSourcePartitions and resumeSourcePartitions",
             )
         elif key != PAUSED_PARTITIONS and (not is_stated or key in limits):
             metadata[key] = value
@@ -402,7 +404,8 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """The present one where its pattern is the same: the interface has one expression where there are two."""
+    """Return the current selection if the pattern is unchanged: the interface has one expression for both of
+    ours."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

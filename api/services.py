@@ -1,4 +1,4 @@
-"""What the endpoints need, as one value that `headrace/wiring.py` fills in."""
+"""Dependencies of the endpoints in one value, created by `headrace/wiring.py`."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ from pinot.history.points import LatencyHistory, LoadHour
 
 
 class ProcessUsage(NamedTuple):
-    """Of an instance. `memory_bytes`: resident, of all its processes; `cpu_cores`: used on average since the
-    look before, None at the first one. All None where the system does not say."""
+    """Resource usage of an instance. `memory_bytes`: resident memory of all its processes; `cpu_cores`:
+    average since the previous reading, None for the first. All None if the system does not report it."""
 
     processes: int | None = None
     memory_bytes: int | None = None
@@ -59,26 +59,26 @@ class ProcessUsage(NamedTuple):
 
 
 class InstanceStatus(Protocol):
-    """What this instance says of itself; every property is safe to read from any thread."""
+    """Status of this instance. All properties are thread-safe."""
 
     @property
     def name(self) -> InstanceName:
-        """Its name."""
+        """Name of the instance."""
         ...
 
     @property
     def usage(self) -> ProcessUsage:
-        """Memory and processor time of its processes."""
+        """Memory and CPU usage of its processes."""
         ...
 
     @property
     def is_leading(self) -> bool:
-        """Whether it leads."""
+        """True if it is the leader."""
         ...
 
     @property
     def epoch(self) -> Epoch:
-        """Of the plan that it obeys."""
+        """Epoch of the plan in effect on it."""
         ...
 
     @property
@@ -88,32 +88,33 @@ class InstanceStatus(Protocol):
 
     @property
     def in_time(self) -> LanesInTime:
-        """What there is to say of those that are in time."""
+        """Counts of its lanes that copy in time, by group, and the lanes that do not."""
         ...
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """What each task did here since the instance began."""
+        """Totals of each task on this instance since its start."""
         ...
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        """Seconds for which brokers have throttled workers, summed over workers, by cluster."""
         ...
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """By cluster, the listed topics that are ignored for their names; nothing where it does not lead."""
+        """Number of listed topics ignored because of illegal names, by cluster; empty unless it is the
+        leader."""
         ...
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
+        """Clock skew of a broker by cluster, without clusters whose skew is unknown."""
         ...
 
     @property
     def strategies(self) -> Sequence[str]:
-        """Names of the placement strategies that can be chosen here."""
+        """Names of the available placement strategies."""
         ...
 
     @property
@@ -123,72 +124,72 @@ class InstanceStatus(Protocol):
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """By kind, the records of this instance that were not delivered."""
+        """Undelivered records of this instance by kind."""
         ...
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """What its workers run: compiled, interpreted; nothing until one is ready."""
+        """Data planes of its workers: compiled, interpreted; empty until a worker is ready."""
         ...
 
     @property
     def workers(self) -> WorkerCount:
-        """How many worker processes there are, and how many have died."""
+        """Number of worker processes, and number of crashes."""
         ...
 
     @property
     def conditions(self) -> Mapping[str, Condition]:
-        """What its parts say."""
+        """Health of its components."""
         ...
 
     @property
     def readiness(self) -> Mapping[str, Condition]:
-        """What of the process has to work for it to serve, apart from its files. No datastream counts."""
+        """Conditions of the process for serving, apart from its files. Independent of datastreams."""
         ...
 
     @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Datastreams that are set aside, where it leads."""
+        """Datastreams with problems; empty unless it is the leader."""
         ...
 
     @property
     def loads(self) -> Mapping[LoadSource, LoadStanding]:
-        """What is known of the loads of each source, where it leads."""
+        """State of the loads of each source; empty unless it is the leader."""
         ...
 
     def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """What is known of the loads of a source cluster's partitions; None where it does not lead."""
+        """Return the known loads of the partitions of a source cluster; None unless it is the leader."""
         ...
 
     @property
     def load_sources(self) -> Mapping[GroupName, LoadSource]:
-        """Of which loads each group is planned, by the last look of the leader that it is."""
+        """Load source that each group is planned by, from its last tick as leader."""
         ...
 
     @property
     def uncopied(self) -> Sequence[UncopiedLane]:
-        """Partitions that nobody copies, where it leads."""
+        """Partitions that are not copied; empty unless it is the leader."""
         ...
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """What the last planning of each group found, where it leads."""
+        """Result of the last planning of each group; empty unless it is the leader."""
         ...
 
     @property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Every datastream, as this instance read them last."""
+        """All datastreams, as this instance last read them."""
         ...
 
     @property
     def has_died(self) -> bool:
-        """Whether a part of it has died."""
+        """True if one of its components has died."""
         ...
 
 
 @dataclass(frozen=True)
 class Services:
-    """Use cases, and what is read without one."""
+    """Use cases, and state that is read without one."""
 
     control: Control
     acting: Acting
@@ -198,78 +199,78 @@ class Services:
     clock: Clock
     plan: Callable[[], Plan]
     assessments: Callable[[], Mapping[GroupName, Assessment]]
-    """What the last planning of each group found, of any leader."""
+    """Result of the last planning of each group, by any leader."""
     service_name: str
-    """What distinguishes this service from others in the same ZooKeeper: its root."""
+    """Identifies this service among others in the same ZooKeeper: its root."""
     live: Callable[[], tuple[LiveInstance, ...]]
     preview: Callable[[RebalanceRequest], Decision]
     preview_world: Callable[[RebalanceRequest], tuple[World, Decision]]
-    """The same, with the world that it was decided for."""
+    """Same, with the world on which the decision is based."""
     preview_move: Callable[[MoveRequest], UpdatePreview]
-    """What would become of lanes and tasks if the leader carried this out."""
+    """Returns the changes of lanes and tasks that the move would cause."""
     proposals: ProposalStore
     operations: Operations
     preview_update: Callable[[Sequence[Datastream]], UpdatePreview]
-    """What would become of lanes and tasks if these definitions were stored."""
+    """Returns the changes of lanes and tasks that storing these definitions would cause."""
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]
     tls: frozenset[ClusterRef]
-    """Clusters that are reached through TLS."""
+    """Clusters reached over TLS."""
     connectors: frozenset[str]
-    """Connector names of Brooklin's that stand for mirroring Kafka."""
+    """Names of Brooklin connectors that mean mirroring Kafka."""
     transports: frozenset[str]
-    """Names of its transport providers that stand for writing into Kafka."""
+    """Names of Brooklin transport providers that mean writing to Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
-    """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
+    """Returns the stored progress of a group at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
-    """The same of a source and a destination, with the first offsets of lanes that have mirrored nothing."""
+    """Same for a source and a destination, including first offsets of lanes that have copied nothing."""
     restarts: RestartClusters
-    """Compares the destination of a datastream that is to be restarted."""
+    """Compares the destination before a datastream is restarted."""
     lost: LostStore
-    """Definitions that ZooKeeper has lost."""
+    """Definitions lost from ZooKeeper."""
     restored: RestoredRecords
-    """Records what belongs to a datastream that is restored."""
+    """Writes the records that belong to a restored datastream."""
     group_positions: Callable[[TranslateJob], GroupPositions]
-    """What a consumer group has committed on both sides. Raises NotAuthorized, Unreachable."""
+    """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
-    """Partition counts by topic of a cluster; None: it does not answer in time."""
+    """Returns partition counts by topic of a cluster; None if it does not respond in time."""
     is_zookeeper_answering: Callable[[], bool]
-    """As far as is known without asking."""
+    """Returns the last known state, without a request."""
     secret: Callable[[], str]
-    """What only the instances of this service know. Raises Unreachable, DamagedState."""
+    """Returns the secret shared by the instances of this service. Raises Unreachable, DamagedState."""
     transport: Callable[[], AsyncBaseTransport]
-    """What HTTP to the other instances goes through."""
+    """Returns the transport for HTTP requests to other instances."""
     fleet_deadline_seconds: float
-    """How long another instance is waited for."""
+    """Time to wait for another instance."""
     sleep: Callable[[float], Awaitable[None]]
-    """Lets a call wait some seconds before it looks again."""
+    """Waits some seconds before a call polls again."""
     load_history: Callable[[LoadsAsked], Mapping[TopicPartition | None, Sequence[LoadHour]]] = no_history
-    """Hours of the partitions that are asked for; of None: of all topics together. Raises HistoryUnavailable,
-    Unreachable, AnalyticsError."""
+    """Returns the hourly loads of the requested partitions; key None: sum of all topics. Raises
+    HistoryUnavailable, Unreachable, AnalyticsError."""
     latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
-    """How late records were. Raises the same."""
+    """Returns the latency of records. Raises the same errors."""
     newest_advice: Callable[[], Advice | None] = lambda: None
-    """How the leader advised to size the service last. Raises Unreachable."""
+    """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
-    """What the monitor keeps, the newest first. Raises Unreachable, Refused, Busy."""
+    """Returns the monitor's incident records, newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
-    """What a task may carry of which the plan says nothing; None: placement is not by load."""
+    """Capacity of a task for which the plan has none; None: placement ignores load."""
     access: Access = field(default_factory=Access)
-    """Who may call."""
+    """Authentication of callers."""
     limits: LimitSettings = field(default_factory=LimitSettings)
-    """What a caller may take of this instance."""
+    """Limits for callers of this instance."""
     metrics: MetricSettings = field(default_factory=MetricSettings)
-    """How many partitions have series of their own."""
+    """Number of partitions with their own series."""
     is_certificate_readable: Callable[[], bool] = lambda: True
-    """Whether a connection could be opened with the certificate of REST as it is now."""
+    """Returns whether new connections can use the current certificate of REST."""
 
     def readiness(self) -> dict[str, Condition]:
-        """What this process needs to serve. Sentences name no files: they may be open to all."""
+        """Return the conditions of this process for serving. Sentences name no files: they may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
-        log = "cannot be read; the log has why"
+        log = "is unreadable; see the log"
         return {
             **self.status.readiness,
-            "tokens": Condition(tokens, "callers are known" if tokens else f"the token file {log}"),
-            "certificate": Condition(certificate, "in order" if certificate else f"the certificate {log}"),
+            "tokens": Condition(tokens, "tokens are readable" if tokens else f"the token file {log}"),
+            "certificate": Condition(certificate, "is valid" if certificate else f"the certificate {log}"),
         }

@@ -1,4 +1,4 @@
-"""What an operator can set about the REST interface."""
+"""Settings of the REST interface."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _log = structlog.get_logger(__name__)
 
 
 class MetricSettings(Settings):
-    """Series by partition on `/metrics`; everything else there is by datastream and task."""
+    """Series per partition on `/metrics`; all other series are per datastream or task."""
 
     every_partition: bool = False
-    """Whether every partition of this instance has series of its own: four for each."""
+    """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """How many partitions of this instance have them otherwise: this number of those whose oldest record
-    waits longest, and the same of those that carry most bytes."""
+    """Number of partitions with their own series otherwise: this many with the oldest waiting record, and
+    this many with the most bytes."""
 
 
 class ApiSettings(Settings):
-    """Where REST listens."""
+    """Listener of the REST interface."""
 
     host: str = HOST
-    """Address to bind; others than loopback need `api.tls`, and tokens or certificates."""
+    """Address to bind. Addresses other than loopback require `api.tls`, and tokens or certificates."""
     insecure: bool = False
-    """Whether others than loopback are bound without TLS and without asking who calls; health shows it."""
+    """Allow an address other than loopback without TLS or authentication; reported by health."""
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
-    """What Brooklin's configuration calls its connectors that mirror Kafka; datastreams of another connector
-    are refused."""
+    """Names in Brooklin's configuration of the connectors that mirror Kafka. Datastreams of other connectors
+    are rejected."""
     transport_provider_names: list[str] = Field(default=["kafkaTransportProvider"])
-    """What Brooklin's configuration calls its transport providers that write into Kafka; datastreams of
-    another one are refused, those that name none are not."""
+    """Names in Brooklin's configuration of the transport providers that write to Kafka. Datastreams that name
+    another one are rejected."""
     advertised_address: str = ""
-    """Where the other instances reach this one, `host:port`; empty: where it listens, by the name of this
-    host if that is on every address."""
+    """`host:port` at which other instances reach this one; empty: the listen address, with the host name of
+    this machine if it binds all addresses."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
-    """How long an answer of all instances waits for one of them."""
+    """Time that a response about all instances waits for each instance."""
     port: int = Field(default=PORT, ge=0, le=65535)
-    """Brooklin's port by default; 0 picks a free one."""
+    """Brooklin's default port; 0 picks a free one."""
     tls: TlsSettings = TlsSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
@@ -52,18 +52,20 @@ class ApiSettings(Settings):
 
     @property
     def asks_who_calls(self) -> bool:
-        """Whether callers prove who they are."""
+        """True if callers have to authenticate."""
         access = self.access
         return bool(access.token_file or access.oidc.issuer or access.certificates)
 
     @property
     def knows_callers(self) -> bool:
-        """Whether there are calls of principals: rights are theirs, and not those of owners."""
+        """True if requests are made by principals, so that rights depend on the principal instead of the
+        owner."""
         return self.asks_who_calls or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
-        """What who reaches `host` from elsewhere does without, with the settings that would bring it."""
+        """Protections that `host` lacks if it is reachable from other machines, with the settings that add
+        them."""
         if is_loopback(self.host):
             return {}
         found = {}
@@ -74,38 +76,39 @@ class ApiSettings(Settings):
         return found
 
     def check_exposure(self) -> None:
-        """Raises ConfigError where anybody could call who reaches this machine, and nobody has said that this
-        is meant."""
+        """Raise ConfigError if unauthenticated callers from other machines have access and the settings do
+        not allow it explicitly."""
         missing = self._missing
         if missing and not self.insecure:
             keys = " and ".join(f"{what} ({named})" for what, named in missing.items())
             raise ConfigError(
-                f"api.host = {self.host!r} can be reached from elsewhere without {keys}",
-                advice="set them (docs/security.md), bind 127.0.0.1, or set api.insecure = true if all who"
-                " reach this machine may do everything",
+                f"api.host = {self.host!r} is reachable from other machines without {keys}",
+                advice="set them (docs/security.md), bind 127.0.0.1, or set api.insecure = true to give full"
+                " access to everyone who reaches this machine",
             )
         brooklin = self.brooklin
         if brooklin.port and not is_loopback(brooklin.host) and not brooklin.insecure:
             raise ConfigError(
-                f"api.brooklin.host = {brooklin.host!r} can be reached from elsewhere, and asks nobody who"
-                f" they are: all who reach it would have the role {brooklin.role}",
-                advice="bind 127.0.0.1, or set api.brooklin.insecure = true if that is meant",
+                f"api.brooklin.host = {brooklin.host!r} is reachable from other machines without"
+                f" authentication: all its callers would have the role {brooklin.role}",
+                advice="bind 127.0.0.1, or set api.brooklin.insecure = true to allow it",
             )
 
     def exposure(self) -> str:
-        """What health shows of listeners that others than loopback reach without proof; empty: none."""
+        """Return the warning of health about listeners reachable without authentication or TLS; empty if
+        there are none."""
         found = []
         if missing := self._missing:
             found.append(f"INSECURE: {self.host} is bound without {' and '.join(missing)} (api.insecure)")
         if self.brooklin.port and not is_loopback(self.brooklin.host):
             found.append(
-                f"INSECURE: who reaches {self.brooklin.host}:{self.brooklin.port} has the role"
+                f"INSECURE: all callers of {self.brooklin.host}:{self.brooklin.port} have the role"
                 f" {self.brooklin.role} (api.brooklin.insecure)"
             )
         return "; ".join(found)
 
     def report_exposure(self, health: Health) -> None:
-        """Have health show it."""
+        """Report unprotected listeners to health and the log."""
         if exposure := self.exposure():
             health.report("access", True, exposure)
-            _log.warning("listening without protection", reason=exposure)
+            _log.warning("unprotected listener", reason=exposure)

@@ -1,5 +1,5 @@
-"""Who may call what: the principal of each call, and what its role has a right to.
+"""Authentication and authorization: the principal of each request, and the permissions of its role.
 
-Decisions import nothing of HTTP: `rights.py` (principal, action, owners) first, then `table.py`, which has
-every endpoint. `gate.py` finds out who asks; `mirror.control.caller` asks for rights at each write.
+Decisions import no HTTP: read `rights.py` (principal, action, owners) first, then `table.py`, which lists
+every endpoint. `gate.py` authenticates requests; `mirror.control.caller` checks permissions at each write.
 """

@@ -1,4 +1,4 @@
-"""Finds out who makes a call, before anything of its body is read; and whether the endpoint is for them."""
+"""Authentication of each request before its body is read, and authorization for its endpoint."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mirror.control.caller import AskedChange, Caller
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
 
 SUBJECT: Final = "headrace.certificate_subject"
-"""In the state of a scope: whose certificate the connection has shown, where the listener verified it."""
+"""Key in the state of a scope: subject of the client certificate, if the listener verified one."""
 LISTENER: Final = "headrace.listener"
-"""In the state of a scope: which listener took the connection; nothing for the main one."""
+"""Key in the state of a scope: listener that accepted the connection; missing for the main one."""
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="headrace"'}
 _BEARER: Final = "bearer "
 _EVERYBODY: Final = Principal("everybody", Role.ADMIN)
@@ -38,18 +38,19 @@ _AS_PRINCIPAL: Final = "principal"
 
 
 class TokenIssuer(Protocol):
-    """Somebody else who has said who callers are."""
+    """Verifies tokens issued by another service."""
 
     def principal_of(self, token: str) -> Principal:
-        """Raises NotAuthenticated; Unreachable where it is not known."""
+        """Return the principal of a token. Raises NotAuthenticated; Unreachable if the keys are
+        unavailable."""
         ...
 
 
 @dataclass(frozen=True)
 class Access:
-    """How callers prove who they are. Without tokens, issuer and certificates nobody is asked.
-    `certificates`: by subject; `listeners`: principals of listeners whose callers send no credentials;
-    `open_to_all`: what is answered without any."""
+    """Methods of authentication. Without tokens, issuer and certificates, authentication is off.
+    `certificates`: principals by subject; `listeners`: principals of listeners whose clients send no
+    credentials; `open_to_all`: actions that need no credentials."""
 
     tokens: TokenFile | None = None
     issuer: TokenIssuer | None = None
@@ -62,23 +63,24 @@ class Access:
 
     @property
     def is_asked(self) -> bool:
-        """Whether callers have to say who they are."""
+        """True if callers have to authenticate."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     @property
     def has_readable_tokens(self) -> bool:
-        """Whether tokens of the token file, where there is one, can be looked up."""
+        """True if tokens of the token file, if any, can be looked up."""
         return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
-        """Who asks; None: the call says nothing of it. Raises NotAuthenticated, Unreachable."""
+        """Return the principal of a request; None if it has no credentials. Raises NotAuthenticated,
+        Unreachable."""
         if state.get(LISTENER) in self.listeners:
             return self.listeners[state[LISTENER]]
         if not self.is_asked:
             return _EVERYBODY
         given = headers.getlist("authorization")
         if len(given) > 1:
-            raise NotAuthenticated("this call has two Authorization headers")
+            raise NotAuthenticated("the request has several Authorization headers")
         if given and given[0].lower().startswith(_BEARER):
             token = given[0][len(_BEARER) :].strip()
             if self.issuer is not None and not (self.tokens is not None and token.startswith(PREFIX)):
@@ -86,12 +88,13 @@ class Access:
             if self.tokens is not None:
                 return self.tokens.principal_of(token)
         if given:
-            raise NotAuthenticated("callers are known by Authorization: Bearer, or by their certificates")
+            raise NotAuthenticated("unsupported credentials: send Authorization: Bearer or a certificate")
         return self.certificates.get(state.get(SUBJECT, ""))
 
 
 class Gate:
-    """ASGI middleware: each call has its caller, or is refused by `refuse` before its body is read."""
+    """ASGI middleware that determines the caller of each request, or rejects it with `refuse` before reading
+    its body."""
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class Gate:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -120,7 +123,7 @@ class Gate:
                 await self._app(scope, receive, send)
 
     def _admit(self, request: Request, scope: Scope) -> None:
-        """Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
+        """Store the caller in the scope. Raises NotAuthenticated, Forbidden, TooOften, Unreachable."""
         access, state, path = self._access, scope["state"], scope["path"]
         remote = request.client.host if request.client else ""
         structlog.contextvars.bind_contextvars(remote=remote)
@@ -130,8 +133,8 @@ class Gate:
         is_open = _OPEN_PATHS.get(path) in access.open_to_all or _is_of_the_pages(path, request.headers)
         if principal is None and not is_signed and not is_open:
             raise NotAuthenticated(
-                "this call says nothing of who asks",
-                advice="send Authorization: Bearer with a token of this service (headrace token add)",
+                "authentication required",
+                advice="send Authorization: Bearer with a token (headrace token add)",
             )
         state[_AS_PRINCIPAL] = principal
         state[_AS_CALLER] = _caller(principal, remote, state.get("request_id", ""))
@@ -146,8 +149,8 @@ def _is_of_an_instance(headers: Headers) -> bool:
 
 
 def _is_of_the_pages(path: str, headers: Headers) -> bool:
-    """Files for browsers, which send no credentials with the address of a page. They hold nothing of the
-    service, and ask /v1 with the rights of the person who looks at them."""
+    """Return whether a request is for a file of the web pages. Browsers send no credentials when they open a
+    page; the files are public, and the pages request /v1 with the rights of their user."""
     is_door = path == "/" and "text/html" in headers.get("accept", "")
     return is_door or path == PAGES_PATH.rstrip("/") or path.startswith(PAGES_PATH)
 
@@ -161,46 +164,46 @@ def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller
 
 
 class NoRights:
-    """Satisfies `mirror.control.caller.Rights`: of a call that has passed no gate."""
+    """Satisfies `mirror.control.caller.Rights`: no permissions, for requests that passed no gate."""
 
     def check(self, change: AskedChange) -> None:
-        """Raises Forbidden."""
-        raise Forbidden(f"nobody has a right to change {change.name}")
+        """Raise Forbidden."""
+        raise Forbidden(f"changing {change.name} is not permitted")
 
 
 CLOSED: Final = Caller("nobody", rights=NoRights())
 
 
 async def endpoint_is_for_caller(request: Request) -> None:
-    """A dependency of every endpoint. Raises Forbidden, NotAuthenticated, also for endpoints that are not in
-    the table; BodyNotJson."""
+    """Check whether the caller may use an endpoint; a dependency of every endpoint. Raises Forbidden, also
+    for endpoints missing from the table; NotAuthenticated, BodyNotJson."""
     method = "GET" if request.method == "HEAD" else request.method
     key = method, request.scope["route"].path
     if key not in NEEDS:
-        raise Forbidden(f"nobody has a right to {method} {key[1]}")
+        raise Forbidden(f"{method} {key[1]} is not permitted")
     action, principal = NEEDS[key], request.scope["state"].get(_AS_PRINCIPAL)
     if action is None or action is Action.PAGES:
         return
     if principal is None:
         access: Access = request.app.state.services.access
         if action not in access.open_to_all:
-            raise NotAuthenticated("this call says nothing of who asks")
+            raise NotAuthenticated("authentication required")
     elif reason := reason_against(principal, action):
         raise Forbidden(reason)
     check_body_type(method, key[1], request.headers)
 
 
 def principal_of(request: Request) -> Principal:
-    """Who makes a call of an endpoint that asks who. Raises NotAuthenticated."""
+    """Return the principal of a request. Raises NotAuthenticated."""
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None:
-        raise NotAuthenticated("this call says nothing of who asks")
+        raise NotAuthenticated("authentication required")
     return found
 
 
 def quota_holders_of(request: Request) -> frozenset[str]:
-    """Return the names whose limits a call counts against: its principal and the owners that this acts for.
-    None where callers are not known, and for other instances."""
+    """Return the names whose limits apply to a request: its principal and the owners that it acts for. Empty
+    without authentication, and for other instances."""
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
@@ -208,8 +211,9 @@ def quota_holders_of(request: Request) -> frozenset[str]:
 
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:
-    """Return a check whether the credentials of a call are still valid for an action: for answers that last.
-    Credentials that cannot be checked now are not valid: the caller connects again, and is told why."""
+    """Return a check of whether the credentials of a request still permit an action, for long-lived
+    responses. It fails if credentials cannot be verified now: the client reconnects and receives the
+    reason."""
     access: Access = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 
@@ -224,6 +228,6 @@ def admission_of(request: Request, action: Action) -> Callable[[], bool]:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who makes the call."""
+    """Return the caller of a request."""
     found: Caller = request.scope["state"].get(_AS_CALLER, CLOSED)
     return found

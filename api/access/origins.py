@@ -1,11 +1,11 @@
-"""Whether a browser was led here by somebody else's page. Pure.
+"""Protection against requests that pages of other sites make through a browser. Pure.
 
-A page whose name was made to mean this machine (DNS rebinding) sends that name as `Host`; any other page that
-lets a browser change something here (CSRF) sends its own as `Origin`. Addresses are taken as they are: no
-page has one as its name but that of the machine itself.
+A page whose host name was rebound to this machine (DNS rebinding) sends that name as `Host`; any other page
+that makes a browser change something here (CSRF) sends its own as `Origin`. IP addresses are accepted as
+hosts: only a page served by the machine itself can have one as its host.
 
-A browser that says neither (an old one, or one behind a proxy that takes headers away) still asks first
-before it sends a page's call with a body of JSON, which a form cannot send.
+A browser that sends neither (an old one, or one behind a proxy that strips headers) still needs a CORS
+preflight before a page can send JSON, which a form cannot send.
 """
 
 from __future__ import annotations
@@ -25,49 +25,51 @@ _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{
 _LOCAL: Final = "localhost"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _OF_FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""What a page may send anywhere without asking first (Fetch, "CORS-safelisted request-header")."""
+"""Types that a page may send anywhere without a preflight (Fetch, "CORS-safelisted request-header")."""
 _OWN_PATHS: Final = "/v1/"
-_SEND_JSON: Final = "send a body of JSON, {} at least, with Content-Type: application/json"
+_SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: application/json"
 
 
 def check_origin(
     method: str, headers: Mapping[str, str], hosts: frozenset[str], origins: frozenset[str]
 ) -> None:
-    """Raises Forbidden. `hosts`: names of this service; `origins`: of pages that may change things here."""
+    """Raise Forbidden for an unknown host, or a change from a foreign page. `hosts`: names of this service;
+    `origins`: pages that may make changes."""
     host = headers.get("host", "")
     if host and not is_host(host, hosts):
         raise Forbidden(
-            f"this service is not called {shown(host)}", advice="add the name to api.access.allowed_hosts"
+            f"unknown host {shown(host)}",
+            advice="add it to api.access.allowed_hosts if it is a name of this service",
         )
     if method in _READING:
         return
     origin = headers.get("origin")
     if origin is None:
         if headers.get("sec-fetch-site", "") in _ELSEWHERE:
-            raise Forbidden("a page of another site may change nothing here")
+            raise Forbidden("change requested by a page of another site")
         return
     if origin not in origins and not (host and _host_of(origin) == host.lower()):
         raise Forbidden(
-            f"a page of {shown(origin)} may change nothing here",
-            advice="add it to api.access.allowed_origins if it is yours",
+            f"change requested by a page of {shown(origin)}",
+            advice="add the origin to api.access.allowed_origins if you trust it",
         )
 
 
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """Raises BodyNotJson for what a page could send without asking first: bodies of forms, and on /v1 a POST
-    without a body. On Brooklin's paths actions have none, as its clients send them."""
+    """Raise BodyNotJson for requests that a page could send without a preflight: bodies of forms, and on /v1
+    a POST without a body. On Brooklin's paths, actions have no body, as its clients send them."""
     if method in _READING:
         return
     given = headers.get("content-type", "").partition(";")[0].strip().lower()
     if given in _OF_FORMS:
-        raise BodyNotJson(f"a change is not sent as {given}", advice=_SEND_JSON)
+        raise BodyNotJson(f"invalid Content-Type {given}", advice=_SEND_JSON)
     is_json = given == "application/json" or (given.startswith("application/") and given.endswith("+json"))
     if method == "POST" and path.startswith(_OWN_PATHS) and not is_json:
-        raise BodyNotJson("a change has a body of JSON", advice=_SEND_JSON)
+        raise BodyNotJson("a JSON body is required", advice=_SEND_JSON)
 
 
 def is_host(host: str, names: frozenset[str]) -> bool:
-    """Whether a Host header, with or without port, is an address or one of the names."""
+    """Return whether a Host header, with or without port, is an IP address or one of the names."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False
@@ -76,7 +78,7 @@ def is_host(host: str, names: frozenset[str]) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Of IPv4 or IPv6."""
+    """Return whether a name is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

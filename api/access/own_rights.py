@@ -1,4 +1,4 @@
-"""/v1/caller: who a call is made by, and what it may change."""
+"""/v1/caller: principal of the request, and its permissions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ router = APIRouter(prefix="/v1", tags=["status"])
 
 
 class CallerAnswer(BaseModel):
-    """Who asks, as the service knows them."""
+    """Principal of the request."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     name: str
     role: str
-    """viewer, owner, operator, admin."""
+    """viewer, owner, operator or admin."""
     owners: list[str]
-    """Of the role owner: whose datastreams it may change."""
+    """For the role owner: owners whose datastreams it may change."""
     refusal: str
-    """Why it may not change datastreams of the given owner, or any without one; empty: it may."""
+    """Why it may not change datastreams of the given owner, or without one, of any; empty: it may."""
 
 
 @router.get("/caller")
 async def caller(
     request: Request,
-    owner: Annotated[str | None, Query(description="whose datastreams are to be changed")] = None,
+    owner: Annotated[str | None, Query(description="owner of the datastreams to change")] = None,
 ) -> CallerAnswer:
-    """Who makes this call, and whether they may change something."""
+    """Return the principal of this request, and whether it may change datastreams."""
     who = principal_of(request)
     owners = frozenset({owner}) if owner else None
     return CallerAnswer(

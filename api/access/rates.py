@@ -1,7 +1,7 @@
-"""How often somebody may call: a token bucket. Pure; the clock is passed in.
+"""Rate limit by token bucket. Pure; the clock is passed in.
 
-A bucket holds `burst` calls at most and fills by `per_second`. So in any `t` seconds no more than
-`burst + per_second * t` calls are let through, whatever is refused between them.
+A bucket holds at most `burst` calls and refills at `per_second`. So at most `burst + per_second * t` calls
+pass in any `t` seconds, regardless of rejected ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`per_second` > 0 over a while, `burst` >= 1 at once."""
+    """`per_second` > 0: sustained rate; `burst` >= 1: calls at once."""
 
     per_second: float
     burst: float
@@ -19,15 +19,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What was left of it at a moment (seconds of a clock that never goes back)."""
+    """Calls available at a time (seconds of a monotonic clock)."""
 
     left: float
     at: float
 
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
-    """The bucket after a call, and 0; or after one that is refused, which takes nothing, and the seconds
-    until one would be let through if nobody else asked. `bucket` None: nobody has asked before."""
+    """Return the bucket after a call, and 0; or, if the call is rejected, the bucket without deduction and
+    the seconds until a call would pass. `bucket` None: first call."""
     if bucket is None:
         bucket = Bucket(rate.burst, now)
     passed = max(0.0, now - bucket.at)

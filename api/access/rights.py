@@ -1,11 +1,11 @@
-"""Whether a principal may do something, and why not. Pure.
+"""Permissions of principals, and reasons for rejection. Pure.
 
 | role | may |
 |---|---|
 | viewer | read everything |
-| owner | that, and change the datastreams of its owners |
-| operator | that, and act on every datastream: create, change, pause, move, delete; select internal topics |
-| admin | that, and change who owns a datastream |
+| owner | also change the datastreams of its owners |
+| operator | also act on every datastream: create, change, pause, move, delete; select internal topics |
+| admin | also change the owner of a datastream |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirror.model.datastreams.metadata import GROUP_ID, OWNER
 
 
 class Role(StrEnum):
-    """What a principal is here, the least first."""
+    """Roles in ascending order of permissions."""
 
     VIEWER = "viewer"
     OWNER = "owner"
@@ -33,8 +33,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `owners`: values of `metadata.owner` whose datastreams a principal of the role owner may
-    change."""
+    """Authenticated identity. `owners`: values of `metadata.owner` whose datastreams a principal with the
+    role owner may change."""
 
     name: str
     role: Role
@@ -42,14 +42,14 @@ class Principal:
 
 
 class Action(StrEnum):
-    """What is asked for."""
+    """Actions that need permission."""
 
     HEALTH = "read the health"
     METRICS = "read the metrics"
     READ = "read"
     PAGES = "read the pages"
     CHANGE = "change"
-    HAND_OVER = "give to another owner"
+    HAND_OVER = "change the owner of"
     COMMIT_AS = "choose the consumer group of"
     COPY_INTERNAL = "select internal topics in"
     READ_GROUPS = "read positions of every consumer group of the topics of"
@@ -66,32 +66,34 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.COPY_INTERNAL: Role.OPERATOR,
     Action.READ_GROUPS: Role.OPERATOR,
 }
-"""The role that may do it at all."""
+"""Minimum role for an action."""
 
 _EVERYWHERE: Final[Mapping[Action, Role]] = {
     **_LEAST,
     Action.CHANGE: Role.OPERATOR,
     Action.HAND_OVER: Role.ADMIN,
 }
-"""The role that may do it to the datastreams of every owner."""
+"""Minimum role for an action on the datastreams of any owner."""
 
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _NO_OWNER: Final = ""
 
 
 def reason_against(principal: Principal, action: Action, owners: frozenset[str] | None = None) -> str:
-    """Why the principal may not do it; empty: it may. `owners`: of all datastreams that it concerns, "" for
-    one whose owner is not known; None: not one is known yet, so that only the role counts."""
+    """Return the reason why an action is forbidden, or an empty text. `owners`: owners of all affected
+    datastreams, "" for one whose owner is unknown; None: not yet known, so that only the role counts."""
     least, everywhere = _LEAST[action], _EVERYWHERE[action]
     if _RANK[principal.role] >= _RANK[everywhere]:
         return ""
     if _RANK[principal.role] < _RANK[least]:
-        return f"{_named(principal)} may not {action} datastreams: that takes the role {least}"
+        return f"{_named(principal)} may not {action} datastreams: requires role {least}"
     if owners is None or (_NO_OWNER not in owners and owners <= principal.owners):
         return ""
-    foreign = ", ".join(sorted(shown(one) if one else "nobody known" for one in owners - principal.owners))
+    foreign = ", ".join(
+        sorted(shown(one) if one else "an unknown owner" for one in owners - principal.owners)
+    )
     return (
-        f"{_named(principal)} may not {action} what belongs to {foreign}: that takes the role {everywhere}"
+        f"{_named(principal)} may not {action} datastreams owned by {foreign}: requires role {everywhere}"
         f" or a token for that owner"
     )
 
@@ -103,14 +105,14 @@ class PrincipalRights:
     principal: Principal
 
     def check(self, change: AskedChange) -> None:
-        """Raises Forbidden."""
+        """Raise Forbidden if a required permission is missing."""
         for action, owners in asked_for(change):
             if reason := reason_against(self.principal, action, owners):
                 raise Forbidden(reason)
 
 
 def asked_for(change: AskedChange) -> list[tuple[Action, frozenset[str]]]:
-    """What a change needs rights to, each with the owners of what it concerns."""
+    """Return the actions that a change requires, each with the owners of the affected datastreams."""
     sides = [one for one in (change.before, change.after) if one is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
     needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.mates)))]
@@ -126,7 +128,7 @@ def asked_for(change: AskedChange) -> list[tuple[Action, frozenset[str]]]:
 
 
 def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
-    """Whether positions would be committed into a group that the datastream's name does not say."""
+    """Return whether a change newly sets a consumer group other than the datastream's name."""
     said = after.metadata.get(GROUP_ID)
     if not said or said == after.name:
         return False
@@ -134,7 +136,7 @@ def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
 
 
 def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change selects topics of Kafka and its tools that were not selected so before."""
+    """Return whether a change newly selects internal topics (of Kafka and its tools)."""
     if not after.selection.internal:
         return False
     return before is None or before.selection != after.selection

@@ -1,4 +1,4 @@
-"""What an operator can set about who may call."""
+"""Settings of authentication and limits."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from mirror.options import Settings
 
 
 class TlsSettings(Settings):
-    """Of the listener. The files are read again when they change, without a restart."""
+    """TLS of the listener. Changed files are reloaded without a restart."""
 
     certificate_file: str = ""
-    """Our certificate with its chain (PEM); empty: no TLS."""
+    """Certificate of the server with its chain (PEM); empty: no TLS."""
     key_file: str = ""
     """Key of `certificate_file` (PEM)."""
     key_password: SecretStr = SecretStr("")
-    """Password of `key_file`; best given in the environment."""
+    """Password of `key_file`; preferably set in the environment."""
     client_ca_file: str = ""
-    """Authorities (PEM) of the certificates that callers may show; empty: none is asked for."""
+    """Certificate authorities (PEM) for client certificates; empty: none are requested."""
     client_certificates: Literal["optional", "required"] = "optional"
-    """Whether a connection without a certificate is taken."""
+    """Accept or reject connections without a client certificate."""
     instances_ca_file: str = ""
-    """Authorities (PEM) of the certificates of the other instances; empty: the machine's."""
+    """Certificate authorities (PEM) for the other instances; empty: system defaults."""
 
     @model_validator(mode="after")
     def _consistent(self) -> TlsSettings:
         if bool(self.certificate_file) != bool(self.key_file):
-            raise ValueError("certificate_file and key_file go together")
+            raise ValueError("certificate_file and key_file must be set together")
         if not self.certificate_file and (self.client_ca_file or self.client_certificates == "required"):
-            raise ValueError("client certificates are asked for by TLS only: certificate_file is needed")
+            raise ValueError("client certificates require TLS: set certificate_file")
         if self.client_certificates == "required" and not self.client_ca_file:
-            raise ValueError("client_certificates = required needs client_ca_file")
+            raise ValueError("client_certificates = required requires client_ca_file")
         return self
 
 
 class PrincipalSettings(Settings):
-    """What a caller may do here who has no token of this service."""
+    """Role of callers without a token of this service."""
 
     role: Role = Role.VIEWER
-    """What it may do."""
+    """Role of the principal."""
     owners: list[str] = Field(default=[])
-    """With the role owner: owners of the datastreams that it may change."""
+    """With role owner: owners whose datastreams it may change."""
 
     @model_validator(mode="after")
     def _possible(self) -> PrincipalSettings:
@@ -59,56 +59,56 @@ class PrincipalSettings(Settings):
 
 
 class CertificateSettings(PrincipalSettings):
-    """A principal that shows a certificate; `NAME` is what it is called here."""
+    """Principal authenticated by a client certificate; `NAME` is the name of the principal."""
 
     subject: str = Field(min_length=1)
-    """Of the certificate, the most specific part first: `CN=ci,O=example` (RFC 4514)."""
+    """Subject of the certificate, most specific part first: `CN=ci,O=example` (RFC 4514)."""
 
 
 class OidcSettings(Settings):
-    """Callers by JSON Web Tokens of an OpenID Connect provider, signed with RS256 or ES256. Without `issuer`
-    there are none."""
+    """Authentication with JSON Web Tokens of an OpenID Connect provider, signed with RS256 or ES256. Off
+    without `issuer`."""
 
     issuer: str = ""
-    """What tokens have as `iss`, to the letter."""
+    """Exact value of the claim `iss`."""
     audience: str = ""
-    """What they have as `aud`: this service, as the provider knows it. Required."""
+    """Value of the claim `aud`: the provider's name for this service. Required."""
     keys_url: str = ""
-    """Where the provider shows its keys (`jwks_uri`), by https."""
+    """URL of the provider's keys (`jwks_uri`); must be https."""
     keys_file: str = ""
-    """The same as a file, instead."""
+    """File with the provider's keys, instead of `keys_url`."""
     keys_ca_file: str = ""
-    """Authorities (PEM) of the certificate at `keys_url`; empty: the machine's."""
+    """Certificate authorities (PEM) for `keys_url`; empty: system defaults."""
     keys_seconds: float = Field(default=3_600, ge=60, le=86_400)
-    """How old its keys may be. They are read again every tenth of it, and for a key that is not known."""
+    """Maximum age of the keys. They are reloaded after a tenth of it, and for an unknown key."""
     deadline_seconds: float = Field(default=5.0, gt=0, le=20)
-    """How long reading the keys may take; no call waits for it."""
+    """Timeout for loading the keys; requests do not wait for it."""
     leeway_seconds: float = Field(default=60.0, ge=0, le=300)
-    """How far the provider's clock may be from ours."""
+    """Tolerated difference between the provider's clock and ours."""
     name_claim: str = Field(default="sub", min_length=1)
-    """What of a token is the name of the principal; it must be one that nobody else can get."""
+    """Claim with the name of the principal; its values must be unique."""
     name_prefix: str = Field(default="oidc:", min_length=1)
-    """Before these names, so that none is that of a token or a certificate here."""
+    """Prefix of these names, which keeps them distinct from names of tokens and certificates."""
     groups_claim: str = Field(default="groups", min_length=1)
-    """Where a token has its groups."""
+    """Claim with the groups of the principal."""
     groups: dict[str, PrincipalSettings] = Field(default={})
-    """What members of a group may do: of several groups the highest role counts."""
+    """Roles of groups; a member of several groups has the highest role."""
 
     @model_validator(mode="after")
     def _whole(self) -> OidcSettings:
         if not self.issuer:
             return self
         if not self.audience or not self.groups:
-            raise ValueError("issuer needs audience and groups")
+            raise ValueError("issuer requires audience and groups")
         if bool(self.keys_url) == bool(self.keys_file):
-            raise ValueError("issuer needs keys_url or keys_file")
+            raise ValueError("issuer requires exactly one of keys_url and keys_file")
         if self.keys_url and not _is_safe(self.keys_url):
-            raise ValueError("keys_url is read by https; by http from an address of this machine only")
+            raise ValueError("keys_url must be https (http only for loopback addresses)")
         return self
 
 
 def _is_safe(url: str) -> bool:
-    """Whether nobody on the way can answer in place of the one who is asked."""
+    """Return whether the server at a URL is authenticated, or on this machine."""
     try:
         parts = urlsplit(url)
         is_here = parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
@@ -118,58 +118,59 @@ def _is_safe(url: str) -> bool:
 
 
 class AccessSettings(Settings):
-    """Who may call. Without `token_file`, `oidc` and certificates nobody is asked who they are."""
+    """Authentication of callers. Off without `token_file`, `oidc` and certificates."""
 
     token_file: str = ""
-    """Hashes of the tokens (`headrace token add`); read again when it changes."""
+    """File with the hashes of tokens (`headrace token add`); reloaded when it changes."""
     certificates: dict[str, CertificateSettings] = Field(default={})
-    """Principals by their certificates."""
+    """Principals by client certificate."""
     oidc: OidcSettings = OidcSettings()
     open_to_all: list[Literal["health", "metrics"]] = Field(default=[])
-    """What is answered without credentials: `/health`, `/v1/health` and `/v1/ready`; `/metrics`."""
+    """Endpoints that need no credentials. health: `/health`, `/v1/health` and `/v1/ready`; metrics:
+    `/metrics`."""
     allowed_hosts: list[str] = Field(default=[])
-    """Names of this service in addresses, besides localhost, this host's name, `api.host` and
+    """Accepted host names, in addition to localhost, this host's name, `api.host` and
     `api.advertised_address`."""
     allowed_origins: list[str] = Field(default=[])
-    """Web pages that may change things here with a browser: `https://console.example`."""
+    """Origins of other web pages that may make changes: `https://console.example`."""
 
 
 class LimitSettings(Settings):
-    """What callers may take of the REST interface of an instance, so that the others are answered."""
+    """Limits for callers of the REST interface of an instance, so that no caller can exhaust it."""
 
     calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
-    """Of one principal, over a while; 0: any number. `/health`, `/v1/health`, `/v1/ready` and `/metrics` do
-    not count, nor does anything where nobody is asked who they are."""
+    """Sustained calls per second of one principal; 0: unlimited. `/health`, `/v1/health`, `/v1/ready` and
+    `/metrics` do not count; without authentication there is no limit."""
     burst: int = Field(default=1_000, ge=1)
-    """Calls of one principal at once, after a while without any."""
+    """Calls of one principal at once, after a pause."""
     slow_calls_at_once: int = Field(default=4, ge=1)
-    """Calls of one principal, or of all principals of one owner, that ask other servers, at the same time; of
-    all there are 8."""
+    """Concurrent calls that query other servers, per principal and per owner; the limit for all callers
+    together is 8."""
     streams_at_once: int = Field(default=20, ge=1)
-    """Streams of events of one principal, or of all principals of one owner, at the same time; of all there
-    are 200."""
+    """Concurrent event streams, per principal and per owner; the limit for all callers together is 200."""
     head_seconds: float = Field(default=10.0, gt=0)
-    """How long the head of a call may take, from the first byte or the beginning of the connection, and the
-    TLS handshake before it."""
+    """Timeout for the head of a request, from its first byte or the start of the connection, and for the TLS
+    handshake before it."""
     body_seconds: float = Field(default=30.0, gt=0)
-    """How long the body of a call may take."""
+    """Timeout for the body of a request."""
     answer_seconds: float = Field(default=60.0, gt=0)
-    """How long a caller may take to read what is sent of an answer at once."""
+    """Timeout for a client to read the next part of a response."""
     unread_bytes: int = Field(default=67_108_864, ge=1)
-    """Of all answers of a listener that callers have not read yet; beyond it those that wait longest end."""
+    """Maximum size of all unread responses of a listener, in bytes; beyond it those that have waited longest
+    are aborted."""
     connections: int = Field(default=1_000, ge=1)
-    """Connections at a time, of each listener."""
+    """Maximum number of connections per listener."""
     connections_of_one_address: int = Field(default=500, ge=1)
-    """Likewise, from the same address."""
+    """Maximum number of connections per client address and listener."""
 
 
 class BrooklinListenerSettings(PrincipalSettings):
-    """A listener for Brooklin's clients alone, which send no credentials: all who reach it are the principal
-    `brooklin`, and find nothing but Brooklin's interface."""
+    """Listener for Brooklin clients only, which send no credentials: every caller is the principal `brooklin`
+    and can use only Brooklin's interface."""
 
     host: str = "127.0.0.1"
     """Address to bind."""
     port: int = Field(default=0, ge=0, le=65535)
-    """0: there is none."""
+    """Port; 0: no listener."""
     insecure: bool = False
-    """Whether it may be reached from elsewhere; health shows it."""
+    """Allow an address other than loopback; reported by health."""

@@ -1,7 +1,7 @@
-"""Every endpoint, and what a call of it asks for. One that is not here answers nobody.
+"""Every endpoint with its required action. Endpoints that are not listed reject every request.
 
-Whose datastream it is about is asked where the datastream is read for the change (`mirror.control.caller`).
-`tests/unit/api/test_access_table.py` compares this with the endpoints of the application.
+The owner of a datastream is checked when it is read for a change (`mirror.control.caller`).
+`tests/unit/api/test_access_table.py` compares this table with the endpoints of the application.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 from api.access.rights import Action
 
 SIGNED: Final = None
-"""Signed by another instance: the endpoint itself checks that (`api.fleet.credentials`)."""
+"""Signed by another instance; the endpoint itself verifies the signature (`api.fleet.credentials`)."""
 
 SCHEME: Final = "Headrace"
-"""Of the Authorization header with which instances ask each other."""
+"""Scheme of the Authorization header for requests between instances."""
 FLEET_PATH: Final = "/v1/fleet/"
 PAGES_PATH: Final = "/ui/"
 _DATASTREAM: Final = "/v1/datastreams/{name}"

@@ -1,4 +1,4 @@
-"""Refuses callers that ask more often than they may, each by its own bucket."""
+"""Rate limit per caller."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from api.access.rates import Bucket, Rate, take
 from mirror.errors import TooOften
 
 _MOST: Final = 10_000
-"""Callers that are kept in mind. One that was forgotten has a full bucket again."""
+"""Callers remembered. A forgotten one starts with a full bucket."""
 
 
 class Throttle:
-    """For any thread."""
+    """A token bucket per caller. Thread-safe."""
 
     def __init__(self, rate: Rate, monotonic: Callable[[], float], most: int = _MOST) -> None:
         self._rate = rate
@@ -26,7 +26,7 @@ class Throttle:
         self._buckets = OrderedDict[str, Bucket]()
 
     def admit(self, who: str) -> None:
-        """Raises TooOften."""
+        """Count a call. Raises TooOften."""
         with self._lock:
             now = self._monotonic()
             self._buckets[who], seconds = take(self._rate, self._buckets.get(who), now)
@@ -35,7 +35,7 @@ class Throttle:
                 self._buckets.popitem(last=False)
         if seconds:
             raise TooOften(
-                f"{who} calls more than {self._rate.per_second:g} times a second",
+                f"{who} exceeds {self._rate.per_second:g} requests per second",
                 after_seconds=max(1, math.ceil(seconds)),
-                advice="wait as Retry-After says; the operator decides, in [api.limits] of the settings",
+                advice="retry after the delay in Retry-After; an operator can change [api.limits]",
             )

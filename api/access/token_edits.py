@@ -1,4 +1,4 @@
-"""Changes of a token file, for the command line: each replaces the file as a whole, one at a time."""
+"""Edits of a token file, for the command line. Each edit replaces the whole file and holds a lock."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from mirror.model.bounds import shown
 
 
 def add_entry(path: Path, entry: TokenEntry) -> None:
-    """At the end; the file is made where it is missing, for its owner alone. Raises ConfigError."""
+    """Append a token; create a missing file, readable only by its owner. Raises ConfigError."""
     _edit(path, lambda lines: [*lines, entry.line()])
 
 
 def revoke(path: Path, identity: str) -> TokenEntry:
-    """Take a token out. Raises NotFound, ConfigError."""
+    """Remove a token. Raises NotFound, ConfigError."""
     found = read_entries(path).get(identity)
     if found is None:
-        raise NotFound(f"there is no token {shown(identity)} in {path}", advice="headrace token list")
+        raise NotFound(
+            f"no token {shown(identity)} in {path}", advice="list the tokens with headrace token list"
+        )
     _edit(path, lambda lines: [one for one in lines if one.strip() != found.line()])
     if identity in read_entries(path):
-        raise ConfigError(f"{path} has token {identity} in other words: take its line out by hand")
+        raise ConfigError(f"cannot parse the entry of token {identity} in {path}; delete that line")
     return found
 
 
@@ -39,12 +41,12 @@ def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
                 lines = path.read_text(encoding="utf-8").splitlines()
             _replace(path, "".join(f"{line}\n" for line in change(lines)))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be changed ({error.strerror})") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """While no other command changes a token file in this folder."""
+    """Hold a lock against other commands that edit token files in this folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -54,6 +56,6 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Readers see the former file or this one. Only its owner may read it, as far as it is new."""
+    """Replace the file atomically. A new one is readable only by its owner."""
     mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
     replace_file(path, text.encode(), mode)

@@ -1,7 +1,7 @@
-"""Tokens of callers: a file that has only their hashes, and is read again when it changes.
+"""Tokens of callers: a file that contains only their hashes and is reloaded when it changes.
 
-A token is `hr_<id>_<secret>` of 256 random bits, so that a plain SHA-256 cannot be turned back. Each line of
-the file is one token as a JSON object. A file that cannot be read lets nobody in.
+A token is `hr_<id>_<secret>` with 256 random bits, so a plain SHA-256 cannot be reversed. Each line of the
+file is one token as a JSON object. An unreadable file admits no token.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from mirror.model.names.look_alikes import check_look
 from mirror.ports import Clock
 
 PREFIX: Final = "hr_"
-"""What tokens of this service begin with."""
+"""Prefix of tokens of this service."""
 _TOKEN: Final = re.compile(r"hr_([0-9a-f]{8})_([0-9a-f]{64})")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 _MOST_OWNERS: Final = 1_000
 _WRITABLE_BY_OTHERS: Final = 0o022
 _NOBODYS: Final = "0" * 64
-"""Compared with where no token has the id, so that this takes as long."""
+"""Hash to compare with if no token has the id, so that the check takes the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """What is kept of one token. `expires_ms` None: it does not expire. Raises InvalidRequest."""
+    """Stored entry of a token. `expires_ms` None: it never expires."""
 
     identity: str
     principal: Principal
@@ -48,7 +48,7 @@ class TokenEntry:
     expires_ms: int | None = None
 
     def line(self) -> str:
-        """As it is in the file."""
+        """Return the entry as a line of the file."""
         who = self.principal
         return json.dumps(
             {
@@ -65,28 +65,28 @@ class TokenEntry:
 
 
 RESERVED: Final = frozenset({"headrace", "monitor", "brooklin", "nobody", "everybody", "not asked"})
-"""Names of principals that the service itself gives."""
+"""Names of principals that the service itself uses."""
 
 
 def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) -> tuple[str, TokenEntry]:
-    """The token, which is kept nowhere, and what is kept of it."""
+    """Return a new token, which is not stored anywhere, and the entry to store."""
     identity, secret = secrets.token_hex(4), secrets.token_hex(32)
     return f"hr_{identity}_{secret}", TokenEntry(identity, principal, _hash(secret), now_ms, expires_ms)
 
 
 def principal_named(name: object, role: object, owners: object) -> Principal:
-    """Raises InvalidRequest for what cannot be shown and compared."""
+    """Return a validated principal. Raises InvalidRequest."""
     found = bounds.line("the name", name)
     what = bounds.choice("the role", Role, role)
     whose = frozenset(bounds.line("an owner", one) for one in bounds.sequence("owners", owners, _MOST_OWNERS))
     if bool(whose) != (what is Role.OWNER):
-        raise InvalidRequest(f"{found}: owners are given with the role {Role.OWNER}, and only there")
+        raise InvalidRequest(f"{found}: owners are required for role {Role.OWNER} and not allowed for others")
     return Principal(found, what, whose)
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raises InvalidRequest for a new principal that is called as the service calls itself, or as those of an
-    OpenID Connect provider, or that can be taken for another one. `prefix`: of the provider's."""
+    """Raise InvalidRequest for a name of a new principal that the service itself uses, that starts with the
+    prefix of an OpenID Connect provider, or that looks like another name."""
     check_look(name, "a principal")
     folded = name.casefold()
     if folded in RESERVED or folded.startswith(prefix.casefold()):
@@ -94,14 +94,16 @@ def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
 
 
 def read_entries(path: Path) -> dict[str, TokenEntry]:
-    """By id. Raises ConfigError that names the line."""
+    """Return the entries by id. Raises ConfigError, which names the line."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & _WRITABLE_BY_OTHERS:
-                raise ConfigError(f"{path}: others than its owner can write it", advice=f"chmod 600 {path}")
+                raise ConfigError(
+                    f"{path} is writable by users other than its owner", advice=f"run chmod 600 {path}"
+                )
             lines = file.read().splitlines()
     except OSError as error:
-        raise ConfigError(f"the tokens in {path} cannot be read ({error.strerror})") from error
+        raise ConfigError(f"cannot read the tokens in {path}: {error.strerror}") from error
     found: dict[str, TokenEntry] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(b"#"):
@@ -109,7 +111,7 @@ def read_entries(path: Path) -> dict[str, TokenEntry]:
         try:
             entry = _entry(bounds.mapping("a token", parsed(line)))
             if entry.identity in found:
-                raise InvalidRequest(f"there are two tokens {entry.identity}")
+                raise InvalidRequest(f"duplicate token {entry.identity}")
         except HeadraceError as error:
             raise ConfigError(f"{path}, line {number}: {error}") from error
         found[entry.identity] = entry
@@ -120,7 +122,7 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
     identity = bounds.text("the id", bounds.field(document, "id"), 8)
     sha256 = bounds.text("the hash", bounds.field(document, "sha256"), 64)
     if not _ID.fullmatch(identity) or not _HASH.fullmatch(sha256):
-        raise InvalidRequest("id and sha256 are 8 and 64 hexadecimal digits")
+        raise InvalidRequest("id and sha256 must be 8 and 64 hexadecimal digits")
     expires = document.get("expires_ms")
     return TokenEntry(
         identity,
@@ -134,8 +136,8 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """For any thread. It is looked at for every token, and read when it is another file than before. `tell`:
-    gets why it lets nobody in when that changes; empty: it does."""
+    """A token file, reloaded when it has changed. Thread-safe. `tell` is called with the reason when the file
+    becomes unreadable, and with an empty text when it is readable again."""
 
     def __init__(self, path: Path, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
@@ -147,12 +149,12 @@ class TokenFile:
         self._entries: dict[str, TokenEntry] = {}
 
     def check(self) -> None:
-        """Raises ConfigError where it cannot be read."""
+        """Raise ConfigError if the file is unreadable."""
         self._read()
 
     @property
     def is_readable(self) -> bool:
-        """Whether tokens can be looked up now."""
+        """True if tokens can be looked up now."""
         try:
             self._read()
         except ConfigError:
@@ -160,25 +162,23 @@ class TokenFile:
         return True
 
     def principal_of(self, token: str) -> Principal:
-        """Raises NotAuthenticated; Unreachable where the file cannot be read."""
+        """Return the principal of a token. Raises NotAuthenticated; Unreachable if the file is unreadable."""
         try:
             entries = self._read()
         except ConfigError as error:
-            raise Unreachable(
-                "tokens cannot be looked up now", advice="see the log of this instance"
-            ) from error
+            raise Unreachable("cannot look up tokens", advice="see the log of this instance") from error
         found = _TOKEN.fullmatch(token)
         identity, secret = (found[1], found[2]) if found else ("", token[:1_000])
         entry = entries.get(identity)
         is_right = hmac.compare_digest(_hash(secret), entry.sha256 if entry else _NOBODYS)
         if entry is None or not is_right:
-            raise NotAuthenticated("this token is not one of this service, or was revoked")
+            raise NotAuthenticated("unknown or revoked token")
         if entry.expires_ms is not None and entry.expires_ms <= self._clock.now_ms():
-            raise NotAuthenticated(f"token {entry.identity} has expired", advice="ask for another one")
+            raise NotAuthenticated(f"token {entry.identity} has expired", advice="request a new token")
         return entry.principal
 
     def _read(self) -> dict[str, TokenEntry]:
-        """Raises ConfigError."""
+        """Return the current entries and report changes of the file's state. Raises ConfigError."""
         problem = ""
         try:
             return self._newest()
@@ -196,7 +196,7 @@ class TokenFile:
                 now = os.stat(self._path)
             except OSError as error:
                 self._seen = ()
-                raise ConfigError(f"the tokens in {self._path} cannot be read ({error.strerror})") from error
+                raise ConfigError(f"cannot read the tokens in {self._path}: {error.strerror}") from error
             seen = (now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
             if seen != self._seen:
                 self._seen = ()

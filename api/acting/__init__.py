@@ -1,1 +1,1 @@
-"""/v1/monitor: which monitor judges, whether monitors may act, and what they did."""
+"""/v1/monitor: the active monitor, the permission of monitors to act, and their rebalances."""

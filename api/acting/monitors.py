@@ -17,23 +17,23 @@ router = APIRouter(prefix="/v1/monitor", tags=["status"])
 
 @router.get("")
 def monitor(services: ServicesDep) -> MonitorAnswer:
-    """Which monitor judges, whether monitors may act, and the rebalances that they have asked for in a
+    """Return the active monitor, whether monitors may act, and the rebalances that they requested within a
     day."""
     return _answer(services, services.acting.state())
 
 
 @router.patch("")
 def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
-    """Let monitors ask for rebalances, or forbid it, at once and until somebody says otherwise: whatever runs
-    where, and whatever is started again. They judge and call people all the same."""
+    """Allow or forbid monitors to request rebalances. Takes effect at once, applies to every instance and
+    survives restarts. Monitors judge and alert regardless."""
     state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
     return _answer(services, state)
 
 
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
-    """Be the monitor that judges, or stay it: where nobody is, where the one that was has not said so for 30
-    seconds, or ended with its instance. For monitors, at each of their turns."""
+    """Become or remain the active monitor. The lease is available if there is none, or if its holder has not
+    renewed it for 30 seconds or its instance has ended. Monitors call this every turn."""
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""
@@ -42,9 +42,9 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
 
 @router.delete("/lease", responses=problems(409))
 def release(
-    services: ServicesDep, holder: Annotated[str, Query(description="as it has said when it took it")]
+    services: ServicesDep, holder: Annotated[str, Query(description="holder named when the lease was taken")]
 ) -> MonitorAnswer:
-    """Let another monitor judge at once."""
+    """Release the lease, so that another monitor becomes active at once."""
     services.acting.release(services.control, holder)
     return _answer(services, services.acting.state())
 

@@ -1,4 +1,4 @@
-"""Monitors on /v1."""
+"""Schemas of monitors on /v1."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mirror.model.identifiers import DatastreamName
 
 
 class MonitorActAnswer(BaseModel):
-    """A rebalance that a monitor has asked for, and when (epoch ms)."""
+    """A rebalance requested by a monitor, and its time (epoch ms)."""
 
     datastream: str
     asked_ms: int
 
 
 class ActingAnswer(BaseModel):
-    """Whether monitors may act, as a person wants it; `changed_ms` (epoch) null: nobody has ever said so."""
+    """Permission of monitors to act, set by operators. `changed_ms` (epoch): null if it was never changed."""
 
     is_on: bool
     reason: str
@@ -25,9 +25,9 @@ class ActingAnswer(BaseModel):
 
 
 class MonitorAnswer(BaseModel):
-    """Monitors of the service. `holder`: which of them judges; null: none. `waiting`: the datastream whose
-    rebalance a monitor has asked for and no plan has answered yet; null: there is none. `acts`: of a day, the
-    oldest first."""
+    """State of the monitors of the service. `holder`: the active monitor; null: none. `waiting`: datastream
+    of a rebalance requested by a monitor that no plan has answered yet; null: none. `acts`: rebalances of the
+    last day, oldest first."""
 
     acting: ActingAnswer
     holder: str | None
@@ -36,7 +36,7 @@ class MonitorAnswer(BaseModel):
 
     @classmethod
     def from_state(cls, state: ActingState, waiting: DatastreamName | None) -> MonitorAnswer:
-        """The JSON form."""
+        """Convert the stored state."""
         switch = state.switch
         return cls(
             acting=ActingAnswer(
@@ -52,7 +52,7 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(BaseModel):
-    """Let monitors act, or forbid it: they judge and call people all the same."""
+    """Allow or forbid monitors to act. They judge and alert regardless."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -62,7 +62,7 @@ class MonitorBody(BaseModel):
 
 
 class LeaseBody(BaseModel):
-    """A monitor's name for itself, which no other process has."""
+    """Unique name of a monitor process."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -70,8 +70,8 @@ class LeaseBody(BaseModel):
 
 
 class LeaseAnswer(BaseModel):
-    """`lease`: for `POST /v1/rebalance`; empty where another monitor has it. `monitor`: what is to be known
-    before acting."""
+    """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
+    holds the lease. `monitor`: state to consider before acting."""
 
     lease: str
     monitor: MonitorAnswer

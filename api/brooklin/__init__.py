@@ -1,6 +1,7 @@
-"""Brooklin's interface in the forms of Rest.li: what is decided about a call before and after the use cases.
+"""Brooklin's interface in Rest.li format: request and response handling around the use cases.
 
-Imports mirror's use cases and `api.services`; `api/endpoints/brooklin.py` and `api/endpoints/diagnostics.py`
-have the paths. Read `protocol.py` for what holds for every call, `definitions.py` for datastreams.
-tests/data/brooklin/exchanges.json has what Brooklin's own client and server said to each other.
+Imports mirror's use cases and `api.services`; the paths are in `api/endpoints/brooklin.py` and
+`api/endpoints/diagnostics.py`. Read `protocol.py` for rules that apply to every request, and `definitions.py`
+for datastreams. tests/data/brooklin/exchanges.json contains recorded requests of Brooklin's client and
+responses of its server.
 """

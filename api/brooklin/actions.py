@@ -1,4 +1,4 @@
-"""What Brooklin's actions on a datastream do here."""
+"""Implementation of Brooklin's actions on a datastream."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from mirror.model.topics import TopicPartition
 STATUS_ACTIONS: Final = frozenset({"pause", "resume", "stop"})
 PAUSE_ACTIONS: Final = {"pauseSourcePartitions": True, "resumeSourcePartitions": False}
 REST: Final = "Brooklin's REST"
-"""Who asked, as far as that interface says."""
+"""Recorded as the requester, because the interface does not name one."""
 _STOP_SECONDS: Final = 90.0
-"""As long as Brooklin waits for a stop."""
+"""Brooklin's timeout for a stop."""
 _LOOK_SECONDS: Final = 0.2
 _WRONG_STATE: Final = {
     "pause": "Datastream is not ready, cannot pause",
@@ -37,8 +37,8 @@ _WRONG_STATE: Final = {
 async def change_status(
     name: DatastreamName, action: str, given: Mapping[str, Any], services: Services
 ) -> None:
-    """Pause, resume or stop; `force` takes all datastreams with it that share tasks. A stop returns when it
-    is done. Raises BrooklinRefusal, RoutingRefusal."""
+    """Pause, resume or stop a datastream; `force` includes all datastreams that share tasks with it. A stop
+    returns when the datastream has stopped. Raises BrooklinRefusal, RoutingRefusal."""
     force = given.get("force", False)
     if not isinstance(force, bool):
         raise RoutingRefusal("Parameter 'force' must be true or false")
@@ -60,7 +60,8 @@ async def change_status(
 
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
-    """All that can be changed of those that share tasks; this one may be so already."""
+    """Change all datastreams of a group that permit it, and return their names. The named one may already
+    have the status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
@@ -68,7 +69,7 @@ def _change_group(name: DatastreamName, action: str, services: Services) -> list
     for one in services.control.list().datastreams:
         if one.group != named.group:
             continue
-        with contextlib.suppress(NotFound, IllegalTransition):  # as Brooklin: the others are left as they are
+        with contextlib.suppress(NotFound, IllegalTransition):  # as Brooklin does, skip the others
             settles = action == "stop" and services.control.get(one.name).status is DatastreamStatus.STOPPING
             how = "settle" if settles else action
             services.control.change_status(ChangeStatus(one.name, how, requested_by=REST))
@@ -77,7 +78,7 @@ def _change_group(name: DatastreamName, action: str, services: Services) -> list
 
 
 async def _await_stops(names: list[DatastreamName], services: Services) -> None:
-    """Until they are STOPPED, that is, until no instance copies for them any more."""
+    """Wait until the datastreams are STOPPED, which means that no instance copies for them."""
     latest = services.clock.monotonic() + _STOP_SECONDS
     for name in names:
         while (status := (await _now(name, services)).status) is not DatastreamStatus.STOPPED:
@@ -85,13 +86,13 @@ async def _await_stops(names: list[DatastreamName], services: Services) -> None:
                 raise BrooklinRefusal(
                     f"Datastream was not stopped: {name}",
                     HTTPStatus.METHOD_NOT_ALLOWED,
-                    f"it is {status} now",
+                    f"its status is {status}",
                 )
             if services.clock.monotonic() >= latest:
                 raise BrooklinRefusal(
                     f"Timed out waiting for datastream to stop: {name}",
                     HTTPStatus.REQUEST_TIMEOUT,
-                    "it still stops; GET /v1/health of the leader says what it waits for",
+                    "it is still stopping; see GET /v1/health of the leader",
                 )
             await services.sleep(_LOOK_SECONDS)
 
@@ -119,14 +120,14 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
 
 
 def _that_are_there(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
-    """As Brooklin, `*` becomes the partitions that a topic has now. While the source does not answer it is
-    all of them, also later ones: pausing must not depend on that."""
+    """Resolve `*` to the current partitions of a topic, as Brooklin does. While the source does not respond,
+    `*` keeps its meaning of all partitions, including later ones: pausing must not depend on the source."""
     counts = services.topics(datastream.source)
     if counts is None:
         return wanted
     missing = sorted(wanted.keys() - counts.keys())
     if missing:
-        raise InvalidRequest(f"there is no topic {missing[0]} at {datastream.source}")
+        raise InvalidRequest(f"topic {missing[0]} does not exist at {datastream.source}")
     found: dict[str, frozenset[int] | None] = {}
     for topic, numbers in wanted.items():
         found[topic] = frozenset(range(counts[topic])) if numbers is None else numbers
@@ -134,7 +135,7 @@ def _that_are_there(datastream: Datastream, wanted: Partitions, services: Servic
 
 
 def move(name: DatastreamName, given: Mapping[str, Any], services: Services) -> None:
-    """Ask for partitions to be brought to an instance. Raises RoutingRefusal, InvalidRequest, NotFound,
+    """Request a move of partitions to an instance. Raises RoutingRefusal, InvalidRequest, NotFound,
     IllegalTransition."""
     partitions, host = (_text(given, field) for field in ("partitions", "targetHost"))
     moved = frozenset(TopicPartition.parse(one.strip()) for one in partitions.split(","))
@@ -143,7 +144,8 @@ def move(name: DatastreamName, given: Mapping[str, Any], services: Services) -> 
 
 
 def instance_of_task(name: DatastreamName, given: Mapping[str, Any], services: Services) -> str:
-    """The instance that runs a task by the plan in force. Raises RoutingRefusal, BrooklinRefusal."""
+    """Return the instance that runs a task according to the current plan. Raises RoutingRefusal,
+    BrooklinRefusal."""
     task = TaskName(_text(given, "task"))
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         services.control.get(name)
@@ -162,5 +164,5 @@ def _required(given: Mapping[str, Any], field: str) -> Any:
 def _text(given: Mapping[str, Any], field: str) -> str:
     value = _required(given, field)
     if not isinstance(value, str):
-        raise RoutingRefusal(f"Parameter '{field}' must be text")
+        raise RoutingRefusal(f"Parameter '{field}' must be a string")
     return value

@@ -1,4 +1,4 @@
-"""Lists as Rest.li answers them: elements, the page and the links to its neighbours; chosen fields."""
+"""Collections in Rest.li format: elements, page, links to adjacent pages, and field projection."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 
 _USUAL_COUNT: Final = 10
-"""What Rest.li says of a call without a count, although Brooklin then answers with everything."""
+"""Count that Rest.li reports for a request without one, although Brooklin then returns all elements."""
 _DEEPEST: Final = 20
 Mask = dict[str, "Mask | None"]
-"""Fields that are wanted, with those that are wanted of each; None: all."""
+"""Requested fields, each with the requested fields within it; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What part of a list is asked for. `count` None: all that is behind `start`."""
+    """Requested part of a collection. `count` None: everything from `start`."""
 
     start: int = 0
     count: int | None = None
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Page:
-        """Raises RoutingRefusal for numbers that cannot be."""
+        """Parse a query. Raises RoutingRefusal for invalid numbers."""
         start, count = _number(query, "start"), _number(query, "count")
         return cls(start or 0, count)
 
     def of_all(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """The part."""
+        """Return the elements of this page."""
         end = None if self.count is None else self.start + self.count
         return elements[self.start : end]
 
 
 def collection(elements: Sequence[Any], page: Page, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """The answer with one page of elements; there is a next one as far as a full page shows."""
+    """Return the response for one page of elements. A full page implies a next one."""
     count = _USUAL_COUNT if page.count is None else page.count
     paging: dict[str, Any] = {"start": page.start, "count": count}
     if count:
@@ -52,7 +52,7 @@ def collection(elements: Sequence[Any], page: Page, path: str, query: Mapping[st
 
 
 def chosen_fields(query: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Leaves of a document what `fields=name,source:(connectionString)` names. Raises RoutingRefusal."""
+    """Return the projection requested by `fields=name,source:(connectionString)`. Raises RoutingRefusal."""
     text = query.get("fields", "")
     if not text:
         return lambda document: document
@@ -81,7 +81,7 @@ def _link(rel: str, start: int, count: int, path: str, query: Mapping[str, str])
 
 
 def _mask(text: str, depth: int) -> tuple[Mask, str]:
-    """Names up to the end or a closing bracket, and what is behind them."""
+    """Parse names up to the end or a closing bracket, and return them with the remaining text."""
     found: Mask = {}
     while depth <= _DEEPEST:
         end = next((at for at, one in enumerate(text) if one in ",:()"), len(text))

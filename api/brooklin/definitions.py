@@ -1,4 +1,4 @@
-"""Datastreams as they come in through Brooklin's interface."""
+"""Parsing of datastreams created through Brooklin's interface."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """The definition that a client sends, without what the service itself says of it. Raises InvalidRequest
-    also for metadata that would not be followed."""
+    """Parse the definition sent by a client and drop metadata that the service derives itself. Raises
+    InvalidRequest, also for unsupported metadata."""
     terms = Terms(
         services.cluster_of_address,
         services.default_destination,
@@ -36,7 +36,7 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
     if brokers and services.cluster_of_address(brokers) != datastream.destination:
         raise InvalidRequest(
             f"metadata {BROKERS} is {shown(brokers)}, which is not the destination",
-            advice="name another destination as destination.connectionString, and leave this key out",
+            advice="set destination.connectionString and remove this key",
         )
     metadata = without_stamps(datastream)
     pauses = paused_partitions(metadata)
@@ -51,16 +51,17 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Its metadata without what `api.restli` adds when it is shown: reading, changing and writing back a
-    definition adds nothing to it."""
+    """Return the metadata without the keys that `api.restli` adds to responses, so that reading, changing and
+    writing back a definition adds nothing."""
     said = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     said |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if said.get(key) != value}
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
-    """Brooklin's client gives each creation an identity of its own, and sends it again where no answer comes.
-    A definition that was read and is created under another name has the identity of the first one."""
+    """Return the idempotency record of a creation. Brooklin's client assigns each creation an id and repeats
+    it in retries. The name is part of the key, because a definition that was read and is created under
+    another name carries the id of the original."""
     identity = datastream.metadata.get(UUID, "")
     if not identity:
         return None

@@ -1,4 +1,4 @@
-"""What an instance says at /diag of the lanes that it has: Brooklin's three paths of content."""
+"""Status of the lanes of an instance at /diag: Brooklin's three content paths."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from mirror.wording import counted
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
-"""Whose stored progress one call reads: each costs connections."""
+"""Maximum number of groups whose stored progress one request reads; each one needs connections."""
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:
-    """One ServerComponentHealth: `status` is JSON in itself. What cannot be said is an element, too."""
+    """Return a ServerComponentHealth, whose `status` is a JSON string. Errors are returned as an element,
+    too."""
     try:
         status = json.dumps(_content(scope, content, services), separators=(",", ":"), ensure_ascii=False)
     except HeadraceError as error:
@@ -34,7 +35,7 @@ def status_element(scope: str, content: str, services: Services) -> dict[str, An
 
 
 def component_health(services: Services, status: str = "", errors: str = "") -> dict[str, Any]:
-    """Of this instance."""
+    """Return the element of this instance."""
     return {
         "succeeded": not errors,
         "status": status,
@@ -44,12 +45,12 @@ def component_health(services: Services, status: str = "", errors: str = "") -> 
 
 
 def connectors_known(services: Services) -> frozenset[str]:
-    """What diagnostics may be asked of."""
+    """Return the connectors that diagnostics accepts."""
     return services.connectors | {connector_of(one) for one in services.status.datastreams}
 
 
 def connector_of(datastream: Datastream) -> str:
-    """The name of the connector that a client gave."""
+    """Return the connector name given by the client."""
     return datastream.metadata.get(CONNECTOR, OUR_CONNECTOR)
 
 
@@ -64,12 +65,12 @@ def _content(scope: str, content: str, services: Services) -> object:
     }
     say = paths.get(path.lower().rstrip("/"))
     if say is None:
-        raise InvalidRequest(f"there is no content {shown(path)}", advice=f"ask for {', '.join(paths)}")
+        raise InvalidRequest(f"unknown content {shown(path)}", advice=f"use one of {', '.join(paths)}")
     return say()
 
 
 def _lanes_of(datastream: Datastream, services: Services) -> dict[TopicPartition, LaneStatus]:
-    """Those of its group that copy for it."""
+    """Return the lanes of its group that copy for it."""
     return {
         key.partition: state
         for key, state in sorted(services.status.lanes.items())
@@ -120,13 +121,14 @@ def _consumer_offsets(
     if len({one.group for one in asked}) > _MOST_GROUPS:
         raise InvalidRequest(
             counted(len(asked), "datastream runs here", "datastreams run here"),
-            advice="ask for one: /consumer_offsets?datastream=NAME",
+            advice="request one datastream: /consumer_offsets?datastream=NAME",
         )
     return [_offsets_of(one, services) for one in asked]
 
 
 def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
-    """`committedOffsets`: where copying begins again, as stored last; all before it is at the destination."""
+    """Return the offsets of a datastream. `committedOffsets`: last stored resume offsets; all earlier records
+    are at the destination."""
     lanes, stored = _lanes_of(datastream, services), _stored(datastream, services)
     next_offsets = {
         partition: progress.next_offset
@@ -148,10 +150,10 @@ def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
 
 
 def _stored(datastream: Datastream, services: Services) -> Mapping[LaneKey, LaneProgress]:
-    """Raises Unreachable."""
+    """Return the stored progress, empty if there is none. Raises Unreachable."""
     try:
         return services.progress(datastream.destination, datastream.group).lanes
-    except InvalidRequest:  # nothing is stored yet
+    except InvalidRequest:  # nothing stored yet
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What holds for every call of Rest.li: versions of the protocol, headers, names in addresses."""
+"""Rules for every Rest.li request: protocol versions, headers, and names in paths."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 _ROOTS: Final = frozenset({"datastream", "diag", "health"})
 _JSON: Final = frozenset({"application/json", "application/*", "*/*"})
 _KEPT_IN_PATHS: Final = "=&+$@!*~"
-"""What the Java client leaves as it is in a path, besides letters, digits and `-._`."""
+"""Characters that the Java client leaves unescaped in a path, besides letters, digits and `-._`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The version that a call is made in. One that says none is of 1.0.0, as plain curl's."""
+    """Protocol version of a request. Without a version it is 1.0.0, as with plain curl."""
 
     text: str
 
     @property
     def spoken(self) -> str:
-        """Version of the answer: the call's, or the newest for a call in a version that is not spoken."""
+        """Version of the response: version of the request if supported, else the newest supported one."""
         return self.text if self.is_supported else "2.0.0"
 
     @property
     def id_header(self) -> str:
-        """Carries the name of what was created."""
+        """Name of the header with the key of a created entity."""
         return "X-RestLi-Id" if self._is_second else "X-LinkedIn-Id"
 
     @property
     def error_header(self) -> str:
-        """Marks a refusal."""
+        """Name of the header that marks errors."""
         return "X-RestLi-Error-Response" if self._is_second else "X-LinkedIn-Error-Response"
 
     @property
     def is_supported(self) -> bool:
-        """Whether it is one between 1.0.0 and 2.0.0."""
+        """True if the version is between 1.0.0 and 2.0.0."""
         return _OLDEST <= self._numbers <= _NEWEST
 
     @property
@@ -61,17 +61,17 @@ class Protocol:
 
 
 def protocol_of(headers: Mapping[str, str]) -> Protocol:
-    """The version that the headers of a call say."""
+    """Return the version given in the headers of a request."""
     return Protocol(headers.get(VERSION, "1.0.0"))
 
 
 def is_brooklins(path: str) -> bool:
-    """Whether a path belongs to Brooklin's interface."""
+    """Return whether a path belongs to Brooklin's interface."""
     return path.removeprefix("/").partition("/")[0] in _ROOTS
 
 
 def check_call(headers: Mapping[str, str]) -> None:
-    """Raises RoutingRefusal for a call in a form that is not spoken here."""
+    """Raise RoutingRefusal for an unsupported version, Accept header or method override."""
     protocol = protocol_of(headers)
     if not protocol.is_supported:
         raise RoutingRefusal(
@@ -85,16 +85,16 @@ def check_call(headers: Mapping[str, str]) -> None:
             HTTPStatus.NOT_ACCEPTABLE,
         )
     if OVERRIDE in headers:
-        raise RoutingRefusal(f"query tunnelling ({OVERRIDE}) is not supported: send the query in the address")
+        raise RoutingRefusal(f"query tunnelling ({OVERRIDE}) is not supported: send the query in the URL")
 
 
 def path_of(name: str) -> str:
-    """The address of a datastream as the Java client writes it."""
+    """Return the path of a datastream, encoded as by the Java client."""
     return f"/datastream/{quote(name, safe=_KEPT_IN_PATHS)}"
 
 
 def unsupported(method: str, target: str, headers: Mapping[str, str]) -> RoutingRefusal:
-    """For a call that is no method of the resource. `target`: its path and query."""
+    """Return the error for a method that the resource does not have. `target`: path and query."""
     asked = headers.get(METHOD, "")
     return RoutingRefusal(
         f"{method} operation not supported for URI: '{target}' with X-RestLi-Method: '{asked}'"
@@ -102,7 +102,7 @@ def unsupported(method: str, target: str, headers: Mapping[str, str]) -> Routing
 
 
 def unknown(method: str, kind: str, target: str) -> RoutingRefusal:
-    """For a finder or an action that there is not."""
+    """Return the error for an unknown finder or action."""
     resource = "com.linkedin.datastream.server.dms.DatastreamResources"
     return RoutingRefusal(
         f"{method} operation named {kind} not supported on resource '{resource}' URI: '{target}'"

@@ -1,4 +1,5 @@
-"""Refusals in Rest.li's envelope and in Brooklin's words: clients look at the status, some at the words."""
+"""Errors in Rest.li's envelope with Brooklin's messages: clients evaluate the status, some also the
+message."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
     IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
     KeyReused: HTTPStatus.CONFLICT,
 }
-"""Where Brooklin's server answers another status than /v1 does."""
+"""Errors for which Brooklin's server returns another status than /v1."""
 
 
 class RoutingRefusal(HeadraceError):
-    """Rest.li itself refuses the call, before Brooklin sees it. The message is Rest.li's."""
+    """Rest.li itself rejects the request before Brooklin handles it. The message is Rest.li's."""
 
     def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         super().__init__(message)
@@ -32,7 +33,8 @@ class RoutingRefusal(HeadraceError):
 
 
 class BrooklinRefusal(HeadraceError):
-    """Brooklin refuses what is asked, in its words. `cause`: why, as far as the words leave that open."""
+    """Brooklin rejects the request, with its message. `cause`: the reason, unless the message already
+    contains it."""
 
     def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:
         super().__init__(message)
@@ -42,8 +44,8 @@ class BrooklinRefusal(HeadraceError):
 
 @contextmanager
 def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str = "") -> Iterator[None]:
-    """Errors of these kinds are refused in these words with the status that they have anyway. `cause`: said
-    instead of what is known here."""
+    """Convert errors of these kinds to BrooklinRefusal with the given messages; the status does not change.
+    `cause`: replaces the text of the error."""
     try:
         yield
     except HeadraceError as error:
@@ -54,14 +56,15 @@ def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str =
 
 
 def restli_status_of(error: HeadraceError) -> HTTPStatus:
-    """The HTTP status of an error on Brooklin's paths."""
+    """Return the HTTP status of an error on Brooklin's paths."""
     if isinstance(error, RoutingRefusal | BrooklinRefusal):
         return error.status
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), status_of(error))
 
 
 def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:
-    """Rest.li's envelope, without a stack trace. The `id` in the message is in the log, too."""
+    """Return the error in Rest.li's envelope, without a stack trace. The `id` in the message is also
+    logged."""
     status, correlation = restli_status_of(error), secrets.token_hex(3)
     _log.info("request refused", status=status.value, reason=str(error), id=correlation)
     return {

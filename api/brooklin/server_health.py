@@ -1,4 +1,4 @@
-"""What an instance says at /health: its connectors with their tasks. Pure."""
+"""Connectors and tasks of an instance for Brooklin's /health. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def connectors_of(
     datastreams: Sequence[Datastream],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> list[dict[str, Any]]:
-    """The tasks of an instance by connector. `datastreams`: all, as the instance read them last."""
+    """Return the tasks of an instance by connector. `datastreams`: all datastreams, as last read by the
+    instance."""
     members: dict[GroupName, list[Datastream]] = {}
     for one in datastreams:
         members.setdefault(one.group, []).append(one)
@@ -36,7 +37,8 @@ def connectors_of(
 
 
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """ERROR where a lane stands still, with the reason; without a status while no lane has begun."""
+    """Return ERROR with the reason if a lane is paused or waiting; no status if no lane has started
+    copying."""
     partitions = {"partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]"}
     still = [one for one in lanes if one.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:

@@ -1,4 +1,4 @@
-"""What a listener of its own for Brooklin's clients serves: their interface, and nothing else."""
+"""Listener for Brooklin clients, restricted to their interface."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from api.brooklin.protocol import is_brooklins
 
 
 class BrooklinSurface:
-    """ASGI: calls of Brooklin's paths reach the application as calls of this listener; any other path is not
-    there."""
+    """ASGI application that marks requests to Brooklin's paths with this listener and passes them on; other
+    paths return 404."""
 
     def __init__(self, app: ASGIApp, listener: str) -> None:
         self._app = app
         self._listener = listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         if is_brooklins(scope["path"]):
             state = {**scope.get("state", {}), LISTENER: self._listener}
             await self._app({**scope, "state": state}, receive, send)
             return
-        answer = PlainTextResponse("only Brooklin's interface is here", HTTPStatus.NOT_FOUND)
+        answer = PlainTextResponse("this listener serves only Brooklin's interface", HTTPStatus.NOT_FOUND)
         await answer(scope, receive, send)

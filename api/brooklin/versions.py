@@ -1,4 +1,4 @@
-"""Every answer on Brooklin's paths names its version of Rest.li: that of the call, if it is supported."""
+"""Rest.li protocol version in every response on Brooklin's paths: that of the request, if supported."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mirror.errors import HeadraceError
 
 
 class SpokenVersions:
-    """ASGI middleware: calls in a form that is not spoken get the answer of `refuse`. Calls of other paths go
-    through at no cost."""
+    """ASGI middleware that rejects unsupported requests with `refuse` and adds the version to responses.
+    Other paths pass without overhead."""
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
         self._app = app
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or not is_brooklins(scope["path"]):
             await self._app(scope, receive, send)
             return

@@ -1,1 +1,1 @@
-"""What becomes of calls that take long or that a stop cuts off."""
+"""Long-running requests, concurrency limits, request ids, and requests interrupted by a shutdown."""

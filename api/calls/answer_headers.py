@@ -1,4 +1,4 @@
-"""Headers that keep answers out of caches and from being taken for another type."""
+"""Headers that prevent caching and content sniffing of responses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SAFE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no
 
 
 class SafeHeaders:
-    """ASGI middleware around everything else: each answer has `SAFE_HEADERS`, unless it has others."""
+    """Outermost ASGI middleware that adds `SAFE_HEADERS` to each response unless it sets them itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
 
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Who makes a call, as far as that is known."""
+"""Name of the caller of a request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from api.calls.request_ids import request_id_of
 
 
 def caller_of(request: Request, said: str) -> str:
-    """What the call says of that; else where it came from and its name, by which the log finds it."""
+    """Return the name given in the request, else its client address and request id, which identifies it in
+    the log."""
     if said:
         return said
     origin = request.client.host if request.client is not None else "an unknown address"
-    return f"somebody at {origin} (request {request_id_of(request)})"
+    return f"client at {origin} (request {request_id_of(request)})"

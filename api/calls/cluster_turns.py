@@ -1,4 +1,4 @@
-"""One question at a time for each Kafka cluster, so that one that does not answer holds one thread."""
+"""One request at a time per Kafka cluster, so that an unresponsive cluster blocks only one thread."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirror.model.identifiers import ClusterRef
 
 _T = TypeVar("_T")
 ANSWER_SECONDS: Final = 5.0
-"""How long a cluster may take to answer a request, and how long its failure is the answer to others."""
+"""Deadline for a cluster to respond, and time for which its failure answers further requests."""
 
 
 class ClusterInUse(Exception):
-    """Another question to the cluster is under way. `ended` is done when that one is over."""
+    """Another request to the cluster is in progress. `ended` completes with it."""
 
     def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
         super().__init__(cluster)
@@ -26,8 +26,8 @@ class ClusterInUse(Exception):
 
 
 class ClusterTurns:
-    """Thread-safe. `monotonic` returns seconds. Nothing waits here: after `ClusterInUse`, `SlowCalls` waits
-    without a place and without a thread."""
+    """Serializes requests per cluster. Thread-safe and non-blocking: after `ClusterInUse`, `SlowCalls` waits
+    without occupying a slot or a thread. `monotonic` returns seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -36,9 +36,9 @@ class ClusterTurns:
         self._failures: dict[ClusterRef, tuple[Unreachable, float]] = {}
 
     def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
-        """Return the result of a question that asks this cluster. Raises what the question raises,
-        ClusterInUse while another one is under way, and Unreachable for `ANSWER_SECONDS` after one without
-        an answer."""
+        """Return the result of `question`, which queries this cluster. Raises the errors of `question`,
+        ClusterInUse while another one is in progress, and Unreachable for `ANSWER_SECONDS` after one
+        failed."""
         ended = self._begin(cluster)
         try:
             return question()
@@ -50,7 +50,8 @@ class ClusterTurns:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error for the next questions, and return it as they get it: 503 also for a time-out."""
+        """Remember the error for later requests, and return it in the form in which they receive it:
+        time-outs are converted, so that the status is always 503."""
         found = copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -60,7 +61,7 @@ class ClusterTurns:
         return copy(found)
 
     def failure(self, cluster: ClusterRef) -> Unreachable | None:
-        """Return the error of a question that failed within the last `ANSWER_SECONDS`."""
+        """Return the error of a request that failed within the last `ANSWER_SECONDS`, or None."""
         with self._lock:
             return self._failure(cluster)
 

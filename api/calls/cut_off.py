@@ -1,4 +1,4 @@
-"""Calls that a stop of the instance cuts off."""
+"""Requests interrupted by a shutdown of the instance."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mirror.errors import HeadraceError, Unreachable
 
 
 class CutOffCalls:
-    """ASGI middleware: a call that the server cancels because it stops gets the answer of `refuse`.
+    """ASGI middleware that responds with `refuse` to requests that the server cancels during shutdown.
 
-    Without it uvicorn answers such calls with a plain 500, which reads as an error in Headrace.
+    Otherwise uvicorn responds with a plain 500, which looks like a bug in Headrace.
     """
 
     def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
@@ -23,7 +23,7 @@ class CutOffCalls:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         has_begun = False
 
         async def noting(message: Message) -> None:
@@ -37,8 +37,8 @@ class CutOffCalls:
             if has_begun or scope["type"] != "http":
                 raise
             error = Unreachable(
-                "this instance stopped before the call was done",
-                advice="ask another instance whether it was done, or call again",
+                "this instance stopped before the request was complete",
+                advice="check on another instance whether it was carried out, or retry",
             )
             answer = await self._refuse(Request(scope), error)
             await answer(scope, receive, send)

@@ -1,4 +1,4 @@
-"""What is new in the log of events, for everybody who listens at this instance: read once for all of them."""
+"""Feed of new events for the listeners of this instance, which share one reader."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 MOST_LISTENERS: Final = 200
 BEAT_SECONDS: Final = 15.0
-"""Between signs of life to who listens; and between looks that no watch has asked for, whose loss nobody
-would notice."""
+"""Interval of heartbeats to listeners, and of polls in addition to watches, because a lost watch would go
+unnoticed."""
 _AGAIN_SECONDS: Final = 2.0
-"""Until the next look after one that failed."""
+"""Delay before the next read after a failed one."""
 
 _PLACE_SECONDS: Final = 15
 
 ReadLog = Callable[[Publications, Watch], Publications]
-"""What the log holds now, given what it held; the watch fires when that has changed."""
+"""Returns the current content of the log, given its previous content; the watch fires when it changes
+again."""
 
 
 class EventFeed:
-    """Used by the event loop's thread; `close` by any. While nobody listens it reads nothing and keeps
-    nothing. Who is slow holds up nobody: each listener has a position, and no queue."""
+    """Feed of the event log. Used by the event loop's thread, except `close`, which is thread-safe. Without
+    listeners it reads and keeps nothing. A slow listener delays no other: each has a position instead of a
+    queue."""
 
     def __init__(
         self,
@@ -56,18 +58,18 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, who: frozenset[str] = frozenset()) -> Iterator[None]:
-        """A place for one listener. `who`: the names whose limits it counts against. Raises Busy where there
-        is none, TooOften where one of the names has too many, Unreachable after `close`."""
+        """Reserve a place for one listener. `who`: names whose limits it counts against. Raises Busy if all
+        places are taken, TooOften if one of the names has reached its limit, Unreachable after `close`."""
         if self._is_closed:
-            raise Unreachable("this instance stops", advice="listen at another one")
+            raise Unreachable("this instance is shutting down", advice="connect to another one")
         if full := self._listeners.full_for(who):
             raise TooOften(
-                f"{full} has {counted(self._most_each, 'stream')} of events at this instance",
+                f"{full} has {counted(self._most_each, 'stream')} of events on this instance",
                 after_seconds=_PLACE_SECONDS,
-                advice="end one of them; the operator decides, in [api.limits] of the settings",
+                advice="close a stream; an operator can change [api.limits]",
             )
         if self._listeners.is_full:
-            raise Busy(f"{self._most} others listen at this instance", advice="listen at another one")
+            raise Busy(f"this instance has {self._most} event streams", advice="connect to another one")
         self._loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())
@@ -80,8 +82,8 @@ class EventFeed:
                 self._reading, self._kept = None, None
 
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
-        """First the position to begin at (None: behind everything that there is), then what follows, one
-        publication at a time, until `close`; None where nothing has happened for a while."""
+        """Yield the start position first (None: the end of the log), then new events, one publication at a
+        time, until `close`; yield None as a heartbeat when nothing happens."""
         is_told = False
         while not self._is_closed:
             news, kept = self._news, self._kept
@@ -96,7 +98,7 @@ class EventFeed:
                 yield None
 
     def close(self) -> None:
-        """Everybody's stream ends. Idempotent, for any thread."""
+        """End all streams. Idempotent and thread-safe."""
         self._is_closed = True
         self._from_elsewhere(self._tell)
 
@@ -109,8 +111,8 @@ class EventFeed:
                 found = await anyio.to_thread.run_sync(
                     self._read, self._kept or {}, self._ring, limiter=limiter, abandon_on_cancel=True
                 )
-            except Exception as error:  # noqa: BLE001 - the top of a loop that all who listen hang on
-                _log.warning("events are not read", reason=reason_of(error))
+            except Exception as error:  # noqa: BLE001 - top of the loop that serves all listeners
+                _log.warning("cannot read events", reason=reason_of(error))
                 pause = min(_AGAIN_SECONDS, self._beat_seconds)
             else:
                 self._kept = found
@@ -127,7 +129,7 @@ class EventFeed:
 
     def _from_elsewhere(self, call: Callable[[], None]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and everybody's stream with it
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all streams
                 self._loop.call_soon_threadsafe(call)
 
 

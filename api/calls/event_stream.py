@@ -20,17 +20,17 @@ EXAMPLE: Final = {
 }
 _BEAT: Final = b": nothing new\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_GAP: Final = "what happened in between is not kept any more"
+_GAP: Final = "the events in between are no longer stored"
 
 
 class EventStream(StreamingResponse):
-    """One listener's answer. `only`: names of the datastreams (or groups) whose events are sent; None: all.
-    `is_admitted`: whether the listener may still read them; it is asked before each message, and the stream
-    ends where it may not. `who`: the names whose limits it counts against.
+    """Response to one listener. `only`: names of datastreams or groups whose events are sent; None: all.
+    `is_admitted`: returns whether the listener is still authorized; checked before each message, and the
+    stream ends if it is not. `who`: names whose limits it counts against.
 
-    An event has the id of the position behind it and its JSON as `data`. An event of the type `gap` says that
-    some were missed. Ids of events that are left out are sent without an event, so that who resumes does not
-    hear of a gap among them.
+    The id of an event is the position after it, its `data` the event as JSON. An event of type `gap` reports
+    missed events. Ids of filtered events are sent without an event, so that a resuming listener does not
+    receive a gap for them.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class EventStream(StreamingResponse):
         self._who = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Busy or TooOften, before anything is sent, where too many listen."""
+        """Raise Busy or TooOften, before anything is sent, if there are too many listeners."""
         with self._feed.listening(self._who):
             await super().__call__(scope, receive, send)
 

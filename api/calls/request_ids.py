@@ -1,4 +1,4 @@
-"""One name for a call, in its answer and in every line that is logged for it."""
+"""Id of each request, sent in its response and logged with every line about it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mirror.model.bounds import shown
 
 REQUEST_ID: Final = "X-Request-ID"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-"""What may be repeated in logs and headers as it is."""
+"""Ids that can be repeated in logs and headers unchanged."""
 
 
 class RequestIds:
-    """ASGI middleware around everything else: each answer has `X-Request-ID`, the caller's where that is a
-    short token, else a new one. What is logged of the call has it too, and what was asked.
+    """Outermost ASGI middleware that adds `X-Request-ID` to each response: the caller's if it is a short
+    token, else a new one. Log lines about the request carry it too, with method and path.
 
-    The log's context is that of the task, which serves this call only: it is left as it is in the end, so
-    that what the server itself logs of an error has the name, too.
+    The log context belongs to the task, which serves only this request. It is not reset at the end, so that
+    errors logged by the server itself carry the id as well.
     """
 
     def __init__(self, app: ASGIApp, new: Callable[[], str] = lambda: secrets.token_hex(8)) -> None:
@@ -32,7 +32,7 @@ class RequestIds:
         self._new = new
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -51,6 +51,6 @@ class RequestIds:
 
 
 def request_id_of(request: Request) -> str:
-    """The name of the call."""
+    """Return the id of a request."""
     found: str = request.state.request_id
     return found

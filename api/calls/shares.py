@@ -1,4 +1,4 @@
-"""Places that few callers must not take from the others."""
+"""Limit on concurrent use, in total and per name, so that no caller can occupy all slots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 
 class Shares:
-    """For one thread. `most`: places of all; `most_each`: of one name, such as a principal or an owner."""
+    """Slots with limits; not thread-safe. `most`: total; `most_each`: per name, such as a principal or an
+    owner."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most = most
@@ -18,21 +19,21 @@ class Shares:
 
     @property
     def count(self) -> int:
-        """Places that are taken."""
+        """Number of slots in use."""
         return self._all
 
     @property
     def is_full(self) -> bool:
-        """Whether no place is left."""
+        """True if all slots are in use."""
         return self._all >= self._most
 
     def full_for(self, names: frozenset[str]) -> str:
-        """Return one of the names that has all its places; empty where none has."""
+        """Return one of the names that has reached its limit; empty if none has."""
         return next((one for one in sorted(names) if self._each[one] >= self._most_each), "")
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:
-        """Take a place under all these names."""
+        """Occupy a slot that counts against all these names."""
         self._all += 1
         self._each.update(names)
         try:

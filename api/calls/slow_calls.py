@@ -1,4 +1,4 @@
-"""Calls that ask other servers: few at a time, in threads of their own, so that nothing else waits."""
+"""Calls that query other servers: few at a time, in separate threads, so that they delay no other request."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Used by the event loop's thread. `most_each`: of one principal, or of all principals of one owner.
-    `wait_seconds`: for a cluster that other calls ask."""
+    """Executes slow calls. Used by the event loop's thread. `most_each`: limit per principal and per owner.
+    `wait_seconds`: time to wait for a cluster in use by other calls."""
 
     def __init__(self, most_each: int = MOST_AT_ONCE, wait_seconds: float = ANSWER_SECONDS) -> None:
         self._wait_seconds = wait_seconds
@@ -30,15 +30,15 @@ class SlowCalls:
         self._who: frozenset[str] = frozenset()
 
     def of(self, who: frozenset[str]) -> SlowCalls:
-        """The same, for one caller: the names whose limits its calls count against."""
+        """Return the same limits for one caller. `who`: names whose limits its calls count against."""
         mine = copy.copy(self)
         mine._who = who  # noqa: SLF001 - its own copy
         return mine
 
     async def run(self, call: Callable[[], _T]) -> _T:
-        """What the call returns or raises. Raises Busy when `MOST_AT_ONCE` are under way, TooOften when too
-        many of them are this caller's. A call that needs a cluster which another one asks begins again when
-        that one is over; it has no place and no thread until then."""
+        """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
+        calls are in progress, TooOften if this caller has too many. A call that needs a cluster in use by
+        another call is repeated when that call ends; until then it occupies no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:
@@ -50,20 +50,20 @@ class SlowCalls:
         full = self._shares.full_for(self._who)
         if full:
             raise TooOften(
-                f"{self._most_each} calls of {full} that ask other servers are under way",
+                f"{full} already has {self._most_each} calls in progress that query other servers",
                 after_seconds=_AGAIN_SECONDS,
-                advice="make them one after the other",
+                advice="send them one at a time",
             )
         if self._shares.is_full:
             raise Busy(
-                f"{MOST_AT_ONCE} calls that ask other servers are under way",
-                advice="ask again in a few seconds",
+                f"{MOST_AT_ONCE} calls that query other servers are in progress",
+                advice="retry in a few seconds",
             )
         with self._shares.taken(self._who):
             return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Raises Busy after that time."""
+    """Wait for the other call. Raises Busy after `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
-        raise Busy(f"other calls are asking cluster {other.cluster}", advice="ask again in a few seconds")
+        raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

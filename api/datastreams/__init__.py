@@ -1,1 +1,1 @@
-"""What the endpoints of /v1/datastreams share. Read answers.py first."""
+"""Shared parts of the endpoints of /v1/datastreams. Read answers.py first."""

@@ -1,4 +1,4 @@
-"""Answers with a definition, and what is read of every change of one."""
+"""Responses with a definition, and parsing of fields common to all changes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mirror.coordination.stores.definitions import DamagedDefinition, StoredData
 from mirror.coordination.stores.problems import Problem
 from mirror.model import bounds
 
-NamePath = Annotated[str, Path(description="the datastream's name")]
+NamePath = Annotated[str, Path(description="name of the datastream")]
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """The definition, what is wrong with it and what its planning found, with the header that names its
+    """Return the definition with its problem and the result of its last planning; the ETag header names its
     version."""
     response.headers["ETag"] = etag_of(stored)
     one = stored.datastream
@@ -29,24 +29,25 @@ def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> Dat
 
 
 def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """The same for what has just been written."""
+    """Return the same for a definition that was just written."""
     reads.acknowledged(stored)
     return answer_of(stored, reads, response)
 
 
 def damaged_answer(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:
-    """`told`: what the leader has noted, which says since when."""
+    """Return the response for a damaged definition. `told`: problem recorded by the leader, which includes
+    its start time."""
     return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:
-    """Work that has begun, with the header that says where to ask for it."""
+    """Return a started operation; the Location header names its URL."""
     response.headers["Location"] = f"/v1/operations/{operation.identity}"
     return OperationAnswer.from_operation(operation)
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Reason and who asks, as far as they can be kept. Raises InvalidRequest."""
+    """Return reason and requester, validated. Raises InvalidRequest."""
     return (
         bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
         bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),

@@ -1,4 +1,4 @@
-"""How many records wait for the lanes that a change would start."""
+"""Backlog of the lanes that a change would start."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NOTHING: Final = StoredLanes({}, {})
 
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
-    """Of those of which it is known: where the source answers, and where the destination says whether
-    anything is stored of them. A change is shown without it as well."""
+    """Return the number of waiting records by lane. Omits lanes whose source or stored progress is
+    unavailable: a dry run does not depend on it."""
     stored: dict[tuple[ClusterRef, GroupName], StoredLanes | None] = {}
     found = {}
     for key, position in preview.positions.items():
@@ -50,5 +50,5 @@ def _stored(services: Services, destination: ClusterRef, group: GroupName) -> St
     except NothingStored:
         return _NOTHING
     except HeadraceError as error:
-        _log.info("checkpoints not known", cluster=destination, group=group, reason=reason_of(error))
+        _log.info("cannot read checkpoints", cluster=destination, group=group, reason=reason_of(error))
         return None

@@ -1,4 +1,4 @@
-"""One call that does something with a datastream: carried out, or only shown."""
+"""A request that changes a datastream, executed or as a dry run."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.identifiers import DatastreamName
 
-DryRun = Annotated[bool, Query(description="only say what would start, stop and move")]
+DryRun = Annotated[bool, Query(description="dry run: return the lanes that would start, stop and move")]
 SHOWN: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"model": UpdatePlanAnswer, "description": "What it would do; with `dry_run`."}
+    200: {"model": UpdatePlanAnswer, "description": "Effect of the change; with `dry_run`."}
 }
-"""For `responses=` of an endpoint that answers with another status when something is done."""
+"""Responses for endpoints that return another status when they make a change."""
 
 
 @dataclass(frozen=True)
 class DatastreamCall:
-    """What is asked for, and how. `tags`: of the versions of which it may be done; None: of any."""
+    """Parameters of the request. `tags`: versions to which the change may apply; None: any."""
 
     name: DatastreamName
     services: Services
@@ -42,7 +42,7 @@ class DatastreamCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """The version that the call names, if it names one. Raises NotFound, StaleVersion."""
+        """Return the version named in the request, or None. Raises NotFound, StaleVersion."""
         return named_version(self.services.control, self.name, self.tags)
 
     async def done(
@@ -52,7 +52,7 @@ class DatastreamCall:
         *,
         dry_run: bool,
     ) -> DatastreamAnswer | UpdatePlanAnswer:
-        """The answer. `command`: what is shown by a dry run, which writes nothing."""
+        """Return the response. `command`: the change that a dry run evaluates without writing anything."""
         if not dry_run:
             return await run_in_threadpool(carry_out)
         self.response.status_code = HTTPStatus.OK
@@ -74,7 +74,7 @@ CallDep = Annotated[DatastreamCall, Depends(_datastream_call)]
 
 
 def shown(command: CreateDatastream | ChangeStatus | ChangePauses, services: Services) -> UpdatePlanAnswer:
-    """What the command would do. Raises what carrying it out would raise, and Unreachable."""
+    """Return the effect of a command. Raises the errors that executing it would raise, and Unreachable."""
     before, after = services.control.expected(command)
     preview = services.preview_update((after,))
     return UpdatePlanAnswer.from_preview(before, after, preview, backlogs_of(preview, services))

@@ -1,4 +1,4 @@
-"""Keys that callers give creations (draft-ietf-httpapi-idempotency-key), so that one may be sent again."""
+"""Idempotency keys of creations (draft-ietf-httpapi-idempotency-key), which make retries safe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mirror.model.datastreams.creation import Creation, creation_of
 _HEADER: Final = "Idempotency-Key"
 _LONGEST: Final = 255
 _STRING: Final = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"')
-"""A string of RFC 8941, as the draft has it."""
+"""A string of RFC 8941, as specified by the draft."""
 _BARE: Final = re.compile(r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]+")
-"""The same without quotes, as many clients send it."""
+"""Same without quotes, as sent by many clients."""
 _ESCAPE: Final = re.compile(r"\\(.)")
 
 
@@ -27,13 +27,12 @@ async def _key_given(
         str | None,
         Header(
             alias=_HEADER,
-            description="a text of the caller's own, for example a UUID, that no other creation has: sent"
-            " again with the same body by the same principal, it is the same creation, and is answered with"
-            " what is stored",
+            description="unique text chosen by the caller, for example a UUID. A repeated request of the same"
+            " principal with the same key and body is the same creation and returns the stored datastream",
         ),
     ] = None,
 ) -> str | None:
-    """Raises InvalidRequest for what is no key."""
+    """Return the key of the request, if any. Raises InvalidRequest for a malformed key."""
     given = request.headers.getlist(_HEADER)
     return _key_of(given) if given else None
 
@@ -47,15 +46,15 @@ def _key_of(given: list[str]) -> str:
     key = _ESCAPE.sub(r"\1", found[1]) if found and found.re is _STRING else text
     if len(given) > 1 or not found or len(key) > _LONGEST:
         raise InvalidRequest(
-            f"the header {_HEADER} {shown(', '.join(given))} is no key",
-            advice=f'send one, of 1 to {_LONGEST} printable ASCII characters in quotes: "8e03978e-40d5-43dd"',
+            f"invalid header {_HEADER} {shown(', '.join(given))}",
+            advice=f'send one quoted key of 1 to {_LONGEST} printable ASCII characters: "8e03978e-40d5-43dd"',
         )
     return key
 
 
 def creation_named(key: str | None, body: DatastreamBody, principal: str) -> Creation | None:
-    """What is stored with a datastream that this principal created with this key. Fields that have their
-    defaults count as left out."""
+    """Return the idempotency record of a creation by this principal. Fields with default values count as
+    omitted."""
     if key is None:
         return None
     return creation_of(_HEADER, key, body.model_dump(mode="json", exclude_defaults=True), principal)

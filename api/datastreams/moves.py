@@ -1,4 +1,4 @@
-"""A move of partitions that is only shown."""
+"""Dry run of a move of partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NAMES_SHOWN: Final = 10
 
 
 def shown_move(command: MovePartitions, services: Services) -> UpdatePlanAnswer:
-    """What the move would do, as things are now. Raises what asking for it would raise, and Unreachable."""
+    """Return the effect of a move in the current state. Raises the errors that requesting it would raise, and
+    Unreachable."""
     request = services.control.move_request_of(command)
     datastream = services.control.get(command.name)
     preview = services.preview_move(request)
@@ -27,19 +28,19 @@ def shown_move(command: MovePartitions, services: Services) -> UpdatePlanAnswer:
 
 
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
-    """What of the request moves no lane, and why. Pure."""
+    """Yield remarks on partitions of the request whose lanes do not move. Pure."""
     before, after = (_homes(one.plan, request.group) for one in (preview.before, preview.after))
     missing = request.partitions - after.keys()
     settled = {one for one in request.partitions & after.keys() if before.get(one) == after[one]}
     changed = {one.key.partition for one in preview.effects}
     if missing and missing == request.partitions:
-        yield f"no task of {request.group} has any of these partitions: the move would fail"
+        yield f"no task of {request.group} contains any of these partitions: the move would fail"
     elif missing:
-        yield f"no task has {_names(missing)}: left out"
+        yield f"no task contains {_names(missing)}: ignored"
     if settled:
-        yield f"{_names(settled)}: on {request.host} already"
+        yield f"{_names(settled)}: already on {request.host}"
     if resting := request.partitions - missing - settled - changed:
-        yield f"{_names(resting)}: not copied now; only the task changes"
+        yield f"{_names(resting)}: currently not copied; only the task changes"
 
 
 def _homes(plan: Plan, group: GroupName) -> dict[TopicPartition, tuple[TaskName, InstanceName | None]]:

@@ -1,7 +1,7 @@
-"""Which datastreams a list has: those that filters leave, page by page.
+"""Filters and pagination of the list of datastreams.
 
-A cursor is the last name of a page, so what is created or deleted meanwhile moves nothing: each datastream
-that is there all the time is on one page, once.
+A cursor is the last name of a page, so concurrent creations and deletions do not shift pages: each datastream
+that exists throughout is on exactly one page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Listed = StoredDatastream | DamagedDefinition
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is asked for; None: no such condition. `given`: the same as it was written, without the cursor."""
+    """Filters and page of a list request; None: no filter. `given`: the query parameters without the
+    cursor."""
 
     given: Mapping[str, Sequence[str]]
     statuses: frozenset[str]
@@ -39,8 +40,8 @@ class Listing:
     after: str | None
 
     def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
-        """One page by name, and the address of the next one; empty where there is none. `named`: clusters by
-        what they were called here."""
+        """Return one page by name, and the URL of the next one; empty if there is none. `named`: clusters by
+        the names used in the request."""
         everything: list[Listed] = [*found.readable, *found.damaged]
         left = sorted((one for one in everything if self._has(one, named)), key=name_of)
         page = left[: self.limit]
@@ -66,29 +67,29 @@ class Listing:
 
     @property
     def clusters(self) -> frozenset[str]:
-        """What clusters are called here."""
+        """Names of clusters used in the request."""
         return frozenset(one for one in (self.source, self.destination) if one is not None)
 
 
 async def _listing(
-    owner: Annotated[str | None, Query(description="only those of this owner")] = None,
+    owner: Annotated[str | None, Query(description="only datastreams of this owner")] = None,
     status: Annotated[
-        list[ListedStatus] | None, Query(description="only those in this state; several may be given")
+        list[ListedStatus] | None, Query(description="only datastreams with this status; may be repeated")
     ] = None,
     source: Annotated[
-        str | None, Query(description="only those that copy from this cluster: alias or address")
+        str | None, Query(description="only datastreams from this source cluster (alias or address)")
     ] = None,
     destination: Annotated[
-        str | None, Query(description="only those that copy to this cluster: alias or address")
+        str | None, Query(description="only datastreams to this destination cluster (alias or address)")
     ] = None,
     limit: Annotated[
-        int | None, Query(ge=1, le=MOST, description="the most that one page has; all without it")
+        int | None, Query(ge=1, le=MOST, description="maximum number of datastreams per page (default: all)")
     ] = None,
     cursor: Annotated[
-        str | None, Query(description="where a page begins: as the header Link of the one before names it")
+        str | None, Query(description="start of the page, from the Link header of the previous page")
     ] = None,
 ) -> Listing:
-    """Raises InvalidRequest for a cursor that no answer has named."""
+    """Return the requested list. Raises InvalidRequest for an invalid cursor."""
     given = {"owner": owner, "source": source, "destination": destination}
     written = {name: [value] for name, value in given.items() if value is not None}
     written |= {"status": [*status]} if status else {}
@@ -101,7 +102,7 @@ ListingDep = Annotated[Listing, Depends(_listing)]
 
 
 def name_of(one: Listed) -> str:
-    """Of a definition, readable or not."""
+    """Return the name of a definition, readable or damaged."""
     return one.name if isinstance(one, DamagedDefinition) else one.datastream.name
 
 
@@ -115,6 +116,6 @@ def _name_of_cursor(cursor: str) -> str:
         name = base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError as error:
         raise InvalidRequest(
-            f"{shown(cursor)} is no cursor", advice="follow the header Link of the answer before"
+            f"invalid cursor {shown(cursor)}", advice="use the Link header of the previous response"
         ) from error
     return name

@@ -1,1 +1,1 @@
-"""Dry runs that the leader computes, at whichever instance a call arrives. Read `previews.py`."""
+"""Dry runs computed by the leader, available on every instance. Read `previews.py`."""

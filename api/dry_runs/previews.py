@@ -1,4 +1,4 @@
-"""Asks the leader for a plan that is only shown: no other instance has its loads."""
+"""Requests plans without publishing them, from the leader: no other instance has its loads."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _Answer = TypeVar("_Answer", RebalanceAnswer, ProposalAnswer)
 
 @dataclass(frozen=True)
 class Previews:
-    """Used for one call."""
+    """Plans for one request."""
 
     services: Services
     fleet: Fleet
     slow_calls: SlowCalls
 
     async def rebalance(self, request: RebalanceRequest) -> RebalanceAnswer:
-        """Return what the request would change. Without an answer of the leader it is computed here, and the
-        reasons say so. Raises Unreachable."""
+        """Return the changes that a rebalance would make. If the leader does not respond they are computed
+        here, and the reasons say so. Raises Unreachable."""
         return await self._asked(PREVIEW, request, RebalanceAnswer, preview_of)
 
     async def proposal(self, request: RebalanceRequest) -> ProposalAnswer:
-        """The same, kept for an hour."""
+        """Same, stored for an hour as a proposal."""
         return await self._asked(PROPOSAL, request, ProposalAnswer, proposal_of)
 
     async def _asked(
@@ -65,9 +65,9 @@ class Previews:
 
 
 def _read(model: type[_Answer], value: Any) -> _Answer | None:
-    """What the leader has said; None: it does not lead. Fields that are not known are left out: it may be of
-    a newer version. Raises ValueError, InvalidRequest."""
+    """Parse the response of the leader; None if it is not the leader. Unknown fields are dropped, because it
+    may run a newer version. Raises ValueError, InvalidRequest."""
     if value is None:
         return None
-    found = bounds.mapping("what it says", value)
+    found = bounds.mapping("the response", value)
     return model.model_validate({name: one for name, one in found.items() if name in model.model_fields})

@@ -1,3 +1,3 @@
-"""What any instance answers for all: the shared state, also while ZooKeeper is away, and what the other
-instances say of themselves. May import `api.services` and mirror. Read `reads.py` and `questions.py`.
-"""
+"""Responses that any instance gives for the whole service: the shared state, even while ZooKeeper is down,
+and the state of the other instances. May import `api.services` and mirror. Read `reads.py` and
+`questions.py`."""

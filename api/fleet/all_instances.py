@@ -1,4 +1,4 @@
-"""One answer of all instances: this one's own, and what the others say."""
+"""Responses about all instances, combined from the replies of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _T = TypeVar("_T")
 
 
 class AllInstances:
-    """Used for one call, by the event loop's thread. `live`: who is here; `only`: one that alone is asked."""
+    """Queries all instances for one request, from the event loop's thread. `live`: live instances; `only`:
+    the only instance to query."""
 
     def __init__(
         self, services: Services, fleet: Fleet, live: Sequence[LiveInstance], only: str | None = None
@@ -33,11 +34,12 @@ class AllInstances:
         if only is not None:
             self._names = tuple(name for name in self._names if name == only)
             if not self._names:
-                raise NotFound(f"there is no instance {shown(only)}", advice="/v1/instances lists them")
+                raise NotFound(f"unknown instance {shown(only)}", advice="/v1/instances lists all instances")
         self._others = [one for one in live if one.name != me and one.name in self._names]
 
     async def lanes(self, group: str | None = None) -> Mapping[InstanceName, Reply[list[LaneAnswer]]]:
-        """The lanes of each, or those of a group; of the leader also the partitions that nobody copies."""
+        """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
+        copied."""
         if group is None:
             return await self.ask(LANES, lambda: own_lanes(self._services), lanes_read)
 
@@ -47,7 +49,7 @@ class AllInstances:
         return await self.ask(LANES, lambda: own_lanes(self._services, group), read, {GROUP: group})
 
     async def health(self) -> Mapping[InstanceName, Reply[HealthAnswer]]:
-        """How each is."""
+        """Return the health of each instance."""
         return await self.ask(HEALTH, lambda: own_health(self._services), health_read)
 
     async def ask(
@@ -58,8 +60,8 @@ class AllInstances:
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
     ) -> Mapping[InstanceName, Reply[_T]]:
-        """By instance, in the order of arrival, each one that is here. `own`: what this one says; the others
-        are asked for the subject, and `read` makes the same of it."""
+        """Return the replies of all queried instances in the order of their arrival. `own`: computes the
+        reply of this instance; `subject`: subject of queries to other instances; `read`: parses a reply."""
         me = self._services.status.name
         replies = {
             one.instance: one
@@ -73,7 +75,7 @@ class AllInstances:
 
 
 def lanes_answer(replies: Mapping[InstanceName, Reply[list[LaneAnswer]]]) -> LanesAnswer:
-    """What was heard of lanes, and of whom."""
+    """Return the lanes of all instances, and the state of each query."""
     return LanesAnswer(
         instances=[state_answer(one) for one in replies.values()],
         lanes=[lane for one in replies.values() for lane in one.value or ()],
@@ -81,5 +83,5 @@ def lanes_answer(replies: Mapping[InstanceName, Reply[list[LaneAnswer]]]) -> Lan
 
 
 def state_answer(reply: Reply[Any]) -> InstanceStateAnswer:
-    """What became of the question to one instance."""
+    """Return the state of the query to one instance."""
     return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)

@@ -1,4 +1,4 @@
-"""What this instance says of itself, when it is asked for that or as a part of the answer of all."""
+"""State that this instance reports about itself, alone or as part of a response about all instances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror.model import bounds
 
 LANES: Final = "lanes"
 GROUP: Final = "group"
-"""What a question about lanes may be limited to. Instances of former versions say all of them."""
+"""Parameter that limits a query for lanes to one group. Instances of former versions ignore it."""
 HEALTH: Final = "health"
 DIAGNOSTICS: Final = "diagnostics"
 LOADS: Final = "loads"
@@ -30,8 +30,8 @@ Subject = Callable[[Services, Mapping[str, str]], Any]
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
-    """The lanes of this instance; of the leader also the partitions that nobody copies. `group`: only those
-    of this one."""
+    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only of
+    this group."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, one) for key, one in status.lanes.items() if group in (None, key.group)]
     idle = [one for one in status.uncopied if group in (None, one.what.group)]
@@ -41,24 +41,24 @@ def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
 
 
 def own_health(services: Services) -> HealthAnswer:
-    """How this instance is."""
+    """Return the health of this instance."""
     return HealthAnswer.from_status(services.status)
 
 
 def lanes_read(value: Any) -> list[LaneAnswer]:
-    """Those that another instance has said. Fields that are not known are left out: it may be of a newer
-    version. Raises ValueError, InvalidRequest."""
+    """Parse the lanes of another instance. Unknown fields are dropped, because it may run a newer version.
+    Raises ValueError, InvalidRequest."""
     lanes = bounds.sequence("its lanes", value, _MOST_LANES)
     return [LaneAnswer.model_validate(_known(LaneAnswer, one)) for one in lanes]
 
 
 def health_read(value: Any) -> HealthAnswer:
-    """Likewise. Raises ValueError, InvalidRequest."""
+    """Parse the health of another instance; drop unknown fields. Raises ValueError, InvalidRequest."""
     return HealthAnswer.model_validate(_known(HealthAnswer, value))
 
 
 def element_read(value: Any) -> Mapping[str, Any]:
-    """A ServerComponentHealth. Raises InvalidRequest."""
+    """Parse a ServerComponentHealth. Raises InvalidRequest."""
     found = bounds.mapping("its diagnostics", value)
     for name in ("succeeded", "status", "errorMessages"):
         bounds.field(found, name)
@@ -66,7 +66,7 @@ def element_read(value: Any) -> Mapping[str, Any]:
 
 
 def _known(model: type[LaneAnswer | HealthAnswer], value: Any) -> dict[str, Any]:
-    found = bounds.mapping("what it says", value)
+    found = bounds.mapping("the response", value)
     return {name: one for name, one in found.items() if name in model.model_fields}
 
 
@@ -74,7 +74,7 @@ def _diagnostics(services: Services, asked: Mapping[str, str]) -> dict[str, Any]
     try:
         return status_element(asked["scope"], asked["content"], services)
     except KeyError as error:
-        raise InvalidRequest(f"{error.args[0]} is missing") from error
+        raise InvalidRequest(f"missing parameter {error.args[0]}") from error
 
 
 SUBJECTS: Final[Mapping[str, Subject]] = {
@@ -91,9 +91,9 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     PROPOSAL: told_proposal,
     SUMS: lambda services, _: sums_told(own_sums(services)),
 }
-"""What another instance may ask."""
+"""Subjects that other instances may query."""
 PLANS: Final = frozenset({PREVIEW, PROPOSAL})
 PLAN_SECONDS: Final = 30.0
-"""How long an answer about a plan is waited for: it takes longer than what an instance says of itself."""
+"""Timeout for queries about plans, which take longer than others."""
 SLOW: Final = PLANS | {DIAGNOSTICS}
 """Subjects that take as long as a slow call."""

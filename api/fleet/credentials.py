@@ -1,7 +1,7 @@
-"""How instances of one service know each other: by a secret that only they can read, and never send.
+"""Authentication between instances of one service, by a shared secret that is never sent.
 
-A question is signed with the name of the instance that is meant, so that no other one takes it for its own;
-an answer is signed with the question, so that whatever else listens at an address is not believed.
+A query is signed together with the name of its target, so that no other instance accepts it; a response is
+signed together with the query, so that another server at the address is not trusted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock
 
 _READ_AGAIN_SECONDS: Final = 10.0
-"""A signature that is wrong may be of a secret that somebody has replaced."""
+"""A mismatch may mean that the secret was replaced; it is read again, at most this often."""
 
 
 class Credentials:
-    """For any thread. `read`: the secret as it is kept; raises Unreachable, DamagedState."""
+    """Signs and verifies queries and responses. Thread-safe. `read`: returns the stored secret; raises
+    Unreachable, DamagedState."""
 
     def __init__(self, read: Callable[[], str], clock: Clock) -> None:
         self._read = read
@@ -31,26 +32,26 @@ class Credentials:
         self._read_at = 0.0
 
     def authorization(self, target: InstanceName, asked: str, nonce: str) -> str:
-        """The header of a question. `asked`: its path and query as they are sent."""
+        """Return the Authorization header of a query. `asked`: its path and query string as sent."""
         return f"{SCHEME} {nonce}.{self._signature('question', target, asked, nonce)}"
 
     def check_question(self, authorization: str, me: InstanceName, asked: str) -> str:
-        """Returns the nonce of a question that an instance of this service has asked of us. Raises
+        """Verify that a query comes from an instance of this service, and return its nonce. Raises
         NotAuthorized."""
         nonce, _, signature = authorization.removeprefix(f"{SCHEME} ").partition(".")
         if not self._is_right(signature, "question", me, asked, nonce):
             raise NotAuthorized(
-                f"only instances of this service may ask {me} this",
-                advice="/v1/lanes and /v1/instances answer everybody",
+                f"only instances of this service may send this query to {me}",
+                advice="use /v1/lanes or /v1/instances",
             )
         return nonce
 
     def answer_signature(self, me: InstanceName, nonce: str, body: bytes) -> str:
-        """The header of an answer."""
+        """Return the signature header of a response."""
         return self._signature("answer", me, nonce, body)
 
     def is_answer(self, signature: str, target: InstanceName, nonce: str, body: bytes) -> bool:
-        """Whether the instance that was meant has said this, to this question."""
+        """Return whether a response comes from the target of this query."""
         return self._is_right(signature, "answer", target, nonce, body)
 
     def _is_right(self, signature: str, *parts: str | bytes) -> bool:

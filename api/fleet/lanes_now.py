@@ -1,4 +1,4 @@
-"""What all instances say of a group's lanes, for a thread of this instance: its monitor."""
+"""Current lanes of a group on all instances, for a thread of this instance: its monitor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mirror.model.identifiers import GroupName
 
 
 class LanesNow:
-    """Used by one thread, which waits for the answers, at most until the fleet's deadline."""
+    """Used by one thread. Blocks until all instances respond, at most for the fleet deadline."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._credentials = Credentials(services.secret, services.clock)
 
     def of(self, group: GroupName) -> Any:
-        """As `/v1/lanes?datastream=` answers. Raises Unreachable."""
+        """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""
         return anyio.run(self._ask, group)
 
     async def _ask(self, group: GroupName) -> Any:

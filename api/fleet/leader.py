@@ -1,4 +1,4 @@
-"""Asks the leader what only it knows, at whichever instance a call arrives."""
+"""Queries the leader for state that only it has, from any instance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LeadersAnswer(Generic[_T]):
-    """What the leader has said. `value` is None unless it has answered; `reason`: why not. `leader` None:
-    nobody leads yet, as far as this instance knows."""
+    """Response of the leader. `value` is None if it did not respond; `reason` is the cause. `leader` None: no
+    known leader."""
 
     leader: InstanceName | None
     value: _T | None = None
@@ -27,7 +27,8 @@ class LeadersAnswer(Generic[_T]):
 
 
 def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
-    """None: nobody leads yet, as far as this instance knows. `live`: who is here, in order of arrival."""
+    """Return the leader, or None if this instance knows of none. `live`: live instances in order of
+    arrival."""
     mine = services.status.name
     if services.status.is_leading:
         return mine
@@ -44,10 +45,11 @@ async def ask_leader(
     read: Callable[[Any], _T | None],
     parameters: Mapping[str, str] | None = None,
 ) -> LeadersAnswer[_T]:
-    """As `AllInstances.ask`, of one. `own` and `read`: None where the instance does not lead."""
+    """Query only the leader, as `AllInstances.ask` does. `own` and `read` return None if the instance is not
+    the leader."""
     leader = leader_of(services, live)
     if leader is None:
-        return LeadersAnswer(None, None, "nobody leads yet")
+        return LeadersAnswer(None, None, "no leader yet")
     asked = AllInstances(services, fleet, live, leader)
     deadline_seconds = PLAN_SECONDS if subject in PLANS else 0.0
     replies = await asked.ask(subject, own, read, parameters, deadline_seconds)
@@ -55,5 +57,5 @@ async def ask_leader(
     if reply.state is not AnswerState.ANSWERED:
         return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")
     if reply.value is None:
-        return LeadersAnswer(leader, None, f"{leader} does not lead any more, or not yet")
+        return LeadersAnswer(leader, None, f"{leader} is not the leader")
     return LeadersAnswer(leader, reply.value)

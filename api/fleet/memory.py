@@ -1,4 +1,4 @@
-"""What was read of the shared state last, for the time in which ZooKeeper does not answer."""
+"""Cache of the shared state, for times when ZooKeeper does not respond."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _T = TypeVar("_T")
 _AWAY: Final = (Unreachable, SessionLost)
 _AT_ONCE: Final = 8
 _LOOK_SECONDS: Final = 0.1
-"""Between looks at whether ZooKeeper still answers, while an answer is waited for."""
+"""Interval of checks whether ZooKeeper still responds, while waiting for a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[_T]):
-    """What was read. `as_of_ms`: when the reading began; all that anybody had written before is in it.
-    `is_now`: it was read for this call."""
+    """A value read from ZooKeeper. `as_of_ms`: start of the read; the value includes all earlier writes.
+    `is_now`: True if it was read for this request."""
 
     value: _T
     as_of_ms: int
@@ -29,8 +29,8 @@ class Seen(Generic[_T]):
 
 
 class StateMemory:
-    """Reads, and remembers by kind what it has read. For any thread. `is_answering`: whether ZooKeeper
-    answers, as far as this instance knows without asking."""
+    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: returns whether ZooKeeper
+    responded last, without a request."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
         self._clock = clock
@@ -41,8 +41,8 @@ class StateMemory:
         self._parts: dict[str, dict[str, Seen[Any]]] = {}
 
     def read(self, kind: str, ask: Callable[[], _T]) -> Seen[_T]:
-        """What there is now; while ZooKeeper is away, what there was. Raises what `ask` raises, Unreachable
-        and SessionLost only where nothing of the kind has been read before."""
+        """Return the current value, or while ZooKeeper is down the cached one. Raises the errors of `ask`;
+        Unreachable and SessionLost only without a cached value."""
         as_of_ms = self._clock.now_ms()
         last = self._last.get(kind)
         try:
@@ -61,8 +61,8 @@ class StateMemory:
         return seen
 
     def read_part(self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]) -> Seen[_T]:
-        """The same for what is also a part of a kind. `part`: finds it in what was read of that kind; raises
-        LookupError where it was not there, which says nothing of what is there now."""
+        """Same for a value that is also part of a kind. `part` finds it in the cached value of that kind, and
+        raises LookupError if it is missing, which does not mean that it is missing in ZooKeeper now."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -74,7 +74,7 @@ class StateMemory:
         return self.note_part(kind, name, value, as_of_ms)
 
     def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> Seen[_T]:
-        """It is known without reading the whole kind: it was read alone, or written."""
+        """Cache a value that was read on its own or just written, without reading the whole kind."""
         seen = Seen(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
@@ -94,8 +94,8 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """A thread of ours waits for ZooKeeper, which may take as long as a session; with another answer at
-        hand nobody waits for that thread once it is known that ZooKeeper is away."""
+        """Return the result of `ask`, executed in another thread because ZooKeeper may take as long as a
+        session timeout. With a cached value, stop waiting once ZooKeeper is known to be down."""
         if has_another and not self._is_answering():
             raise _away()
         answer: Future[_T] = self._threads.submit(ask)
@@ -107,4 +107,4 @@ class StateMemory:
 
 
 def _away() -> Unreachable:
-    return Unreachable("ZooKeeper does not answer", advice="ask again when it does")
+    return Unreachable("ZooKeeper does not respond", advice="retry when it is available")

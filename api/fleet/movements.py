@@ -1,4 +1,4 @@
-"""What the partitions of all datastreams do that are not OK, put together from what all instances say."""
+"""Partitions of all datastreams that are not OK, combined from the reports of all instances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def movements(
     plan: Plan,
     datastreams: Sequence[Datastream],
 ) -> Movements:
-    """Asks each instance once."""
+    """Query each instance once, and combine the replies."""
     replies = await AllInstances(services, fleet, live).ask(
         MOVEMENT, lambda: own_topics(services), topics_read
     )
@@ -40,7 +40,7 @@ async def movements(
 def put_together(
     datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
 ) -> Movements:
-    """By datastream, out of topics of their groups."""
+    """Combine topics of groups into movements by datastream."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
     for one in topics:
         by_group[one.group].append(one)
@@ -60,14 +60,14 @@ def put_together(
 
 
 class FleetMovements:
-    """The same for who is no call of REST, one thread at a time: with an event loop of its own."""
+    """Same outside of REST requests, with a separate event loop; used by one thread at a time."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._credentials = Credentials(services.secret, services.clock)
 
     def __call__(self) -> Movements:
-        """Raises Unreachable, DamagedState."""
+        """Return the movements of all datastreams. Raises Unreachable, DamagedState."""
         services = self._services
         live, plan = services.live(), services.plan()
         datastreams = services.control.list().datastreams

@@ -1,7 +1,8 @@
-"""Asks other instances what only they know: side by side, each until a deadline, some at once.
+"""Queries other instances for state that only they have: concurrently, with a deadline and a limit on
+parallel queries.
 
-An asked instance answers for itself alone, so that no question goes round. One that is dead, frozen, slow or
-not understood is in the answer as such.
+A queried instance responds only for itself, so queries never loop. Instances that are dead, frozen, slow or
+incompatible are reported as such.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _AT_ONCE: Final = 32
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""What is not compressed has the size that it has on the way."""
+"""Without compression, a size limit can be enforced while the response arrives."""
 _LONGEST_SECONDS: Final = 60.0
-"""Of one step; every question has a deadline for the whole."""
+"""Timeout of one step; every query has an overall deadline."""
 
 
 class AnswerState(StrEnum):
-    """What became of the question to one instance."""
+    """Outcome of the query to one instance."""
 
     ANSWERED = "answered"
     UNREACHABLE = "unreachable"
@@ -46,7 +47,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[_T]):
-    """What one instance has said. `value` is None unless it has answered; `reason`: why not."""
+    """Response of one instance. `value` is None if it did not respond; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState
@@ -55,11 +56,12 @@ class Reply(Generic[_T]):
 
 
 class _NoAnswer(Exception):
-    """With the reason."""
+    """The query failed; the message is the reason."""
 
 
 class Fleet:
-    """Used by the event loop's thread. `transport` makes what HTTP goes through, once."""
+    """Client for queries to other instances, used by the event loop's thread. `transport` creates the HTTP
+    transport, once."""
 
     def __init__(
         self,
@@ -82,9 +84,9 @@ class Fleet:
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
     ) -> list[Reply[_T]]:
-        """What each of them says, in their order. `read`: the meaning of an answer's JSON; raises ValueError
-        or HeadraceError.
-        Those that were silent the last time are asked last: the others need not wait for them."""
+        """Return the replies of these instances in their order. `read` parses the JSON of a response and
+        raises ValueError or HeadraceError. Instances that did not respond last time are queried last, so that
+        they do not delay other queries."""
         found: dict[int, Reply[_T]] = {}
         deadline = deadline_seconds or self._deadline
 
@@ -116,7 +118,7 @@ class Fleet:
                     body = await self._answer(one, subject, parameters)
             value = await to_thread.run_sync(lambda: read(parsed(body)))
         except (TimeoutError, httpx.TimeoutException):
-            return self._unheard(one, AnswerState.TIMED_OUT, f"no answer within {deadline:g} s")
+            return self._unheard(one, AnswerState.TIMED_OUT, f"no response within {deadline:g} s")
         except (_NoAnswer, HeadraceError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
             reason = f"{one.rest_address or 'no address'}: {error or type(error).__name__}"
             return self._unheard(one, AnswerState.UNREACHABLE, legible(reason)[:_REASON_SHOWN])
@@ -128,26 +130,26 @@ class Fleet:
         return Reply(one.name, state, None, reason)
 
     async def _answer(self, one: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
-        """Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
+        """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
         place = one.rest_address if "://" in one.rest_address else f"http://{one.rest_address}"
         url = httpx.URL(f"{place}{PATH}/{subject}", params=parameters)
         asked = url.raw_path.decode()
         said = partial(self._credentials.authorization, one.name, asked, nonce)
-        header = await to_thread.run_sync(said)  # it may have to read the secret first
+        header = await to_thread.run_sync(said)  # may read the secret first
         async with self._client().stream("GET", url, headers={"Authorization": header, **_PLAIN}) as response:
             body = b""
             if "Content-Encoding" in response.headers:
-                raise _NoAnswer("it compresses what must not be compressed")
+                raise _NoAnswer("its response is compressed, which was not requested")
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > _MOST_BYTES:
-                    raise _NoAnswer(f"it answers with more than {_MOST_BYTES} bytes")
+                    raise _NoAnswer(f"its response exceeds {_MOST_BYTES} bytes")
         if response.status_code != HTTPStatus.OK:
             raise _NoAnswer(f"HTTP {response.status_code}{_detail(body)}")
         signature = response.headers.get(SIGNATURE, "")
         if not await to_thread.run_sync(self._credentials.is_answer, signature, one.name, nonce, body):
-            raise _NoAnswer(f"what answers there is not {one.name}")
+            raise _NoAnswer(f"another server responds at the address of {one.name}")
         return body
 
     def _client(self) -> httpx.AsyncClient:
@@ -164,7 +166,7 @@ class Fleet:
 
 
 def _detail(body: bytes) -> str:
-    """What a problem document says."""
+    """Return the detail of a problem document."""
     try:
         document = parsed(body)
     except HeadraceError:

@@ -1,9 +1,9 @@
-"""Reads of the shared state for one answer, which is marked with their age.
+"""Reads of the shared state for one response, which reports their age.
 
-While ZooKeeper answers, a read shows everything that this instance has acknowledged before, and what others
-have within the moment that ZooKeeper takes to tell. While it does not, a read shows what there was, and the
-answer has two headers more: `As-Of-Ms`, the moment as of which it is true (epoch milliseconds), and `Age`,
-the seconds since (RFC 9111). Of several reads the oldest counts.
+While ZooKeeper responds, a read reflects every change that this instance has acknowledged, and changes by
+others after ZooKeeper's replication delay. Otherwise a read returns the cached state, and the response has
+two more headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then
+(RFC 9111). Of several reads the oldest determines both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Used for one call, in one thread. `headers`: of its answer."""
+    """Reads for one request in one thread. `headers`: headers of its response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -46,11 +46,11 @@ class Reads:
         self._as_of_ms: int | None = None
 
     def definitions(self) -> Definitions:
-        """All definitions, those that are damaged apart."""
+        """Return all definitions, with damaged ones separate."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """One definition, readable or not. Raises NotFound."""
+        """Return one definition, readable or damaged. Raises NotFound."""
         return self._taken(
             self._memory.read_part(
                 _DEFINITIONS,
@@ -61,42 +61,42 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """This has just been written: no read after it shows what was there before."""
+        """Record a definition that was just written, so that no later read returns an older one."""
         name, now_ms = stored.datastream.name, self._services.clock.now_ms()
         self._memory.note_part(_DEFINITIONS, name, stored, now_ms)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
-        """One definition that can be read. Raises NotFound, DamagedState."""
+        """Return one readable definition. Raises NotFound, DamagedState."""
         found = self.look(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found
 
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """What is wrong with which datastream."""
+        """Return the problems by datastream."""
         return self._taken(self._memory.read(_PROBLEMS, self._services.problems.all))
 
     def problem(self, name: DatastreamName) -> Problem | None:
-        """None: nothing is wrong with it."""
+        """Return the problem of a datastream, or None."""
         seen: Seen[Problem | None] = self._memory.read_part(
             _PROBLEMS, name, lambda: self._services.problems.get(name), lambda known: known.get(name)
         )
         return self._taken(seen)
 
     def plan(self) -> Plan:
-        """The one in force. Raises DamagedState."""
+        """Return the current plan. Raises DamagedState."""
         return self._taken(self._memory.read("plan", self._services.plan))
 
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """What the last planning of each group found."""
+        """Return the result of the last planning of each group."""
         return self._taken(self._memory.read("assessments", self._services.assessments))
 
     def advice(self) -> Advice | None:
-        """How the leader advised to size the service last; None: not yet."""
+        """Return the leader's latest sizing advice, or None if there is none yet."""
         return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """The newest, the newest publication first."""
+        """Return the latest events, latest publication first."""
         newest = self._services.events.newest
         if limit == _EVENTS_KEPT:
             return self._taken(self._memory.read(_EVENTS, lambda: newest(limit)))
@@ -105,11 +105,11 @@ class Reads:
         )
 
     def operations(self) -> tuple[Operation, ...]:
-        """Long work under way, or over for at most a day; the newest first."""
+        """Return operations in progress, or completed within the last day; newest first."""
         return self._taken(self._memory.read(_OPERATIONS, self._services.operations.all))
 
     def operation(self, identity: str) -> Operation:
-        """One of them. Raises NotFound."""
+        """Return one operation. Raises NotFound."""
         ask = self._services.operations.get
         seen: Seen[Operation] = self._memory.read_part(
             _OPERATIONS,
@@ -120,22 +120,23 @@ class Reads:
         return self._taken(seen)
 
     def names_of(self, datastream: str) -> frozenset[str]:
-        """By what a datastream may be called where it is told of: what is planned is told of its group."""
+        """Return the names that events about a datastream may carry: its own, and that of its group for
+        planning."""
         return frozenset({datastream, self.group_of(datastream)})
 
     def group_of(self, datastream: str) -> GroupName:
-        """The group of a datastream, of which instances tell; what is none may be the name of one."""
+        """Return the group of a datastream; an unknown name may be the name of a group."""
         try:
             return self.stored(DatastreamName(datastream)).datastream.group
         except (NotFound, DamagedState):
             return GroupName(datastream)
 
     def live(self) -> tuple[LiveInstance, ...]:
-        """Who is here, in order of arrival."""
+        """Return the live instances in order of arrival."""
         return self._taken(self._memory.read("instances", self._services.live))
 
     def refresh(self) -> None:
-        """Remember what there is now, but for events, which are many: those seldom."""
+        """Refresh the cache, except for events, which are large and refreshed less often."""
         for read in (
             self.definitions,
             self.problems,
@@ -147,7 +148,7 @@ class Reads:
             read()
 
     def refresh_events(self) -> None:
-        """Remember the newest events."""
+        """Refresh the cached events."""
         self.events(_EVENTS_KEPT)
 
     def _taken(self, seen: Seen[_T]) -> _T:
@@ -159,7 +160,7 @@ class Reads:
 
 
 def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-    """Raises LookupError."""
+    """Return the definition of that name. Raises LookupError."""
     readable: list[StoredDatastream] = [one for one in known.readable if one.datastream.name == name]
     damaged: list[DamagedDefinition] = [one for one in known.damaged if one.name == name]
     return (readable or damaged)[0]

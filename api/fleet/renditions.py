@@ -1,4 +1,4 @@
-"""Datastreams as JSON text, made once of each definition: a list of thousands is put together of them."""
+"""Cache of datastreams as JSON text, from which a list of thousands is assembled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Rendition(NamedTuple):
 
 
 class Renditions:
-    """For any thread: two that render the same at once do it twice."""
+    """Cache of rendered definitions. Thread-safe; concurrent calls may render the same definition twice."""
 
     def __init__(self) -> None:
         self._known: dict[DatastreamName, _Rendition] = {}
@@ -30,18 +30,19 @@ class Renditions:
     def of(
         self, datastream: Datastream, problem: Problem | None, planning: Assessment | None = None
     ) -> bytes:
-        """The JSON of its answer. A definition that nobody has changed is the same object as before."""
+        """Return the JSON of a datastream. Unchanged definitions are the same object, which makes the lookup
+        cheap."""
         known = self._known.get(datastream.name)
         made_of = (problem, planning)
         if known is None or known.datastream is not datastream or (known.problem, known.planning) != made_of:
             text = rendered(DatastreamAnswer.from_datastream(datastream, problem, planning))
             known = _Rendition(datastream, problem, planning, text)
-            if len(self._known) >= _MOST:  # of datastreams that are gone, too
+            if len(self._known) >= _MOST:  # includes deleted datastreams
                 self._known = {}
             self._known[datastream.name] = known
         return known.text
 
 
 def rendered(answer: DatastreamAnswer) -> bytes:
-    """The JSON of one answer."""
+    """Return the JSON of one response."""
     return bytes(LegibleJson(answer.model_dump(mode="json")).body)

@@ -1,4 +1,4 @@
-"""Reads everything now and then, so that it is remembered although nobody has asked for it."""
+"""Periodic refresh of the cached shared state, so that it is current even without requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELDOM_SECONDS: Final = 60.0
 
 @contextmanager
 def kept_up(app: FastAPI) -> Iterator[None]:
-    """What the application reads: at once and again and again, in threads that nobody waits for."""
+    """Refresh the application's cache immediately and then periodically, in daemon threads."""
     ended = threading.Event()
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
     for read, seconds in ((often.refresh, OFTEN_SECONDS), (seldom.refresh_events, SELDOM_SECONDS)):
@@ -39,6 +39,6 @@ def _repeat(read: Callable[[], None], seconds: float, ended: threading.Event) ->
         try:
             read()
         except HeadraceError as error:
-            _log.info("the shared state is not remembered as it is now", reason=str(error))
+            _log.info("cannot refresh the cached state", reason=str(error))
         if ended.wait(seconds):
             return

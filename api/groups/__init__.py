@@ -1,1 +1,1 @@
-"""All datastreams that share tasks, as one thing on /v1."""
+"""Groups of datastreams that share tasks, on /v1."""

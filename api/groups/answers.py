@@ -1,4 +1,4 @@
-"""Datastreams that share tasks, on /v1."""
+"""Response about a group of datastreams that share tasks, on /v1."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from api.schemas.datastreams import DatastreamAnswer
 
 
 class GroupMembersAnswer(BaseModel):
-    """All datastreams that share tasks, without those that are about to go."""
+    """Datastreams that share tasks, without those being deleted."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     prefix: str
-    """What they share: `system.taskPrefix`, or the name of one that is alone."""
+    """Task prefix of the group, or the name of a datastream without `system.taskPrefix`."""
     datastreams: list[DatastreamAnswer]
-    """By name."""
+    """Datastreams by name."""
 
     @classmethod
     def of(cls, prefix: str, found: Sequence[DatastreamAnswer]) -> GroupMembersAnswer:
-        """The JSON form."""
+        """Build the response."""
         return cls(prefix=prefix, datastreams=sorted(found, key=lambda one: one.name))

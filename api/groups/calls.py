@@ -1,4 +1,4 @@
-"""One call that does something with all datastreams that share tasks: carried out, or only shown."""
+"""A request that changes a group of datastreams, executed or as a dry run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.identifiers import GroupName
 
 PrefixPath = Annotated[
-    str, Path(description="what they share: `system.taskPrefix`, or the name of one that is alone")
+    str,
+    Path(
+        description="task prefix of the group: `system.taskPrefix`, or the name of a datastream without one"
+    ),
 ]
 
 
 @dataclass(frozen=True)
 class GroupCall:
-    """What is asked for, and how. `tags`: of the versions of which it may be done; None: of any."""
+    """Parameters of the request. `tags`: versions to which the change may apply; None: any."""
 
     group: GroupName
     services: Services
@@ -38,18 +41,19 @@ class GroupCall:
     tags: Tags | None
 
     def version(self) -> tuple[StoredDatastream, ...] | None:
-        """The version that the call names, if it names one. Raises NotFound, DamagedState, StaleVersion."""
+        """Return the version named in the request, or None. Raises NotFound, DamagedState, StaleVersion."""
         return named_members(self.services.control, self.group, self.tags)
 
     def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:
-        """All of them as they are stored then."""
+        """Execute a command, and return all datastreams of the group as stored."""
         written = self.services.control.groups.change(command)
         for one in written:
             self.reads.acknowledged(one)
         return answer_of_group(self.group, written, self.reads, self.response)
 
     def shown(self, command: ChangeGroup) -> UpdatePlanAnswer:
-        """What the command would do. Raises what carrying it out would raise, and Unreachable."""
+        """Return the effect of a command. Raises the errors that executing it would raise, and
+        Unreachable."""
         expected = self.services.control.groups.expected(command)
         changes = [(before.datastream, after) for before, after in expected]
         preview = self.services.preview_update([after for _, after in changes])
@@ -60,7 +64,7 @@ class GroupCall:
 def answer_of_group(
     group: GroupName, members: Sequence[StoredDatastream], reads: Reads, response: Response
 ) -> GroupMembersAnswer:
-    """The definitions and what is wrong with them, with the header that names the version of them all."""
+    """Return the definitions with their problems; the ETag header names the version of the whole group."""
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [

@@ -1,4 +1,4 @@
-"""The files of the pages, read once: each with its type, its fingerprint and a compressed form."""
+"""Files of the pages, read once, each with its media type, ETag and compressed form."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""What is served; licences and notes beside it are not."""
+"""Types of served files; licences and notes in the folder are not served."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file. `etag`: of its content."""
+    """One file. `etag`: fingerprint of its content."""
 
     media_type: str
     content: bytes
@@ -34,7 +34,7 @@ class PageFile:
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """By path below the folder, with `/`."""
+    """Return the files by path relative to the folder, with `/` as separator."""
     found = {}
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in _TYPES:

@@ -1,4 +1,4 @@
-"""/v1/overview: what the first page asks for, and anybody else may."""
+"""/v1/overview: data of the first page, open to any client."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ async def overview(
     fleet: FleetDep,
     request: Request,
     response: Response,
-    datastream: Annotated[str | None, Query(description="only this one")] = None,
+    datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> Response:
-    """Every datastream at a glance: state, objective, age of the oldest waiting record, throughput, tasks and
-    what is wrong; sums instead of partitions, so that it stays small. Asks each instance twice, and the
-    leader three times."""
+    """Return the status, objective, age of the oldest waiting record, throughput, tasks and problems of every
+    datastream. Reports sums instead of partitions, to keep the response small. Queries each instance twice,
+    and the leader three times."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     definitions = await run_in_threadpool(reads.definitions)
     replies, moving, heat = await asyncio.gather(
@@ -64,7 +64,7 @@ async def overview(
         )
         found = glances(seen, datastream)
         if datastream is not None and not found:
-            raise NotFound(f"there is no datastream {shown(datastream)}", advice="/v1/overview lists them")
+            raise NotFound(f"unknown datastream {shown(datastream)}", advice="/v1/overview lists them all")
         whole = OverviewAnswer(
             instances=len(replies),
             silent_instances=silent,
@@ -79,8 +79,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Compressed where the caller takes that: it is most of what the first page loads. `response`: with the
-    headers of the reads."""
+    """Return the response, compressed if the client accepts it, because it is most of the first page's data.
+    `response`: carries the headers of the reads."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -88,7 +88,7 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """None: they cannot be read now; the rest is told all the same."""
+    """Return the incidents, or None if they cannot be read now; the other parts do not depend on them."""
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

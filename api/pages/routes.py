@@ -1,4 +1,4 @@
-"""/, /ui/…: the pages, for browsers. They need no rights: what they show they ask /v1 for."""
+"""/, /ui/…: the pages, for browsers. They are public; their data comes from /v1 with the user's rights."""
 
 from __future__ import annotations
 
@@ -27,30 +27,29 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
 }
-"""`no-cache`: a browser keeps the files and asks each time whether they are the present ones, so that an
-upgrade is seen at once."""
+"""`no-cache`: browsers revalidate the files on each load, so that an upgrade is visible at once."""
 
 
 @router.get("/")
 async def root(request: Request) -> Response:
-    """Leads people to the pages; programs find nothing here. Raises NotFound."""
+    """Redirect browsers to the pages; other clients get 404. Raises NotFound."""
     if "text/html" not in request.headers.get("accept", ""):
-        raise NotFound("there is nothing at /", advice="/v1/docs lists what there is, /ui/ is for people")
+        raise NotFound("unknown path /", advice="/v1/docs lists all endpoints, /ui/ has the web pages")
     return RedirectResponse(HOME, HTTPStatus.TEMPORARY_REDIRECT, {"Vary": "Accept"})
 
 
 @router.get("/ui")
 async def without_slash() -> Response:
-    """Addresses in the pages are relative to the folder."""
+    """Redirect to the folder, because URLs in the pages are relative to it."""
     return RedirectResponse(HOME, HTTPStatus.TEMPORARY_REDIRECT)
 
 
 @router.get("/ui/{path:path}")
 async def file(path: str, request: Request) -> Response:
-    """One file; the first page without a name. Raises NotFound."""
+    """Return one file; without a name, the first page. Raises NotFound."""
     found = page_files().get(path or INDEX)
     if found is None:
-        raise NotFound(f"the pages have no file {shown(path)}", advice="they begin at /ui/")
+        raise NotFound(f"unknown file {shown(path)}", advice="the first page is /ui/")
     return _answer(found, request)
 
 

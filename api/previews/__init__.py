@@ -1,1 +1,1 @@
-"""Plans that are only shown, as one instance computes them. Read `answers.py`."""
+"""Plans computed by one instance without publishing them. Read `answers.py`."""

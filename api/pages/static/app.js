@@ -1,4 +1,4 @@
-// The frame of all pages: which one is shown, who looks at it, and whether news arrive.
+// Frame of all pages: routing, authentication, and live updates.
 
 import { html, render, useEffect, useRef, useState } from "./vendor/htm/standalone.module.js";
 import { isToken, token } from "./lib/api.js";
@@ -18,7 +18,7 @@ const PAGES = {
 };
 const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["incidents", "Incidents"], ["instances", "Instances"]];
 
-/** The page of an address: #/name/argument?query. Pure. */
+/** Parse a location hash: #/name/argument?query. Pure. */
 export function routeOf(hash) {
   const [path, words] = (hash.startsWith("#/") ? hash.slice(2) : "").split("?");
   const [name, ...rest] = path.split("/");
@@ -49,7 +49,7 @@ function App() {
   useEffect(() => {
     const load = Object.hasOwn(PAGES, route.name) && PAGES[route.name];
     if (!load) {
-      setTrouble({ message: "there is no such page", advice: "the menu has those that there are" });
+      setTrouble({ message: "page not found", advice: "choose a page from the menu" });
       setPage(null);
       return;
     }
@@ -57,7 +57,7 @@ function App() {
       setTrouble(null);
       setPage({ name: route.name, module });
       document.title = `${module.title(route)} · Headrace`;
-    }, () => setTrouble({ message: "this page could not be loaded", advice: "is the instance still there? Reload" }));
+    }, () => setTrouble({ message: "cannot load this page", advice: "check that the instance is running, then reload" }));
   }, [route.name, route.argument]);
   useFocus(`${route.name}/${route.argument}`);
   const isCurrent = page && page.name === route.name;
@@ -66,7 +66,7 @@ function App() {
     ${isCurrent && html`<${page.module.default} key=${`${login}/${route.name}/${route.argument}/${JSON.stringify(route.query)}`} argument=${route.argument} query=${route.query} />`}</main>`;
 }
 
-/** After a change of the page the content has the focus, as after a load. */
+/** Focus the content after navigation, as after a load. */
 function useFocus(place) {
   const isFirst = useRef(true);
   useEffect(() => {
@@ -88,9 +88,9 @@ function Top({ route, changed }) {
     <a class="brand" href="#/"><img src="icon.svg" alt="" />Headrace</a>
     <nav aria-label="Pages">${MENU.map(([name, word]) => html`<a key=${name} href=${`#/${name}`} aria-current=${route.name === name ? "page" : null}>${word}</a>`)}</nav>
     <div class="who">
-      ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="the event stream is open" />`
-               : html`<${Sign} tone="idle" sign="○" word="not live" title="the event stream is closed; answers are asked for every 5 seconds" />`}
-      ${caller && html`<span title="as the service knows you">${caller.name === "everybody" ? "no access control" : `${caller.name}, ${caller.role}`}</span>`}
+      ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="event stream connected" />`
+               : html`<${Sign} tone="idle" sign="○" word="polling" title="event stream disconnected; polling every 5 seconds" />`}
+      ${caller && html`<span title="principal and role of this browser">${caller.name === "everybody" ? "authentication off" : `${caller.name} (${caller.role})`}</span>`}
       ${(needsToken || token.get()) && html`<${Token} isNeeded=${needsToken} changed=${changed} />`}
     </div></div></header>`;
 }
@@ -105,7 +105,7 @@ function Token({ isNeeded, changed }) {
   const take = (event) => {
     event.preventDefault();
     if (!isToken(text.trim())) {
-      setWrong("This is no token: it has blanks, or characters that a token never has.");
+      setWrong("Invalid token: it contains spaces or other characters that are not allowed.");
       return;
     }
     setWrong("");
@@ -117,19 +117,19 @@ function Token({ isNeeded, changed }) {
     token.set("");
     changed();
   };
-  return html`<button type="button" onClick=${() => (isNeeded ? dialog.current.showModal() : leave())}>${isNeeded ? "Give a token" : "Forget the token"}</button>
+  return html`<button type="button" onClick=${() => (isNeeded ? dialog.current.showModal() : leave())}>${isNeeded ? "Sign in" : "Sign out"}</button>
     <dialog ref=${dialog} aria-labelledby="token-title"><form class="ask" onSubmit=${take}>
-      <h2 id="token-title">Who are you?</h2>
-      <p>This service asks for a token. <code>headrace token add</code> makes one. It is kept until this tab is closed.</p>
-      ${isNeeded && token.get() && html`<p class="alert">The token of before is not accepted.</p>`}
+      <h2 id="token-title">Sign in</h2>
+      <p>This service requires a token. To create one, run <code>headrace token add</code>. The token is kept until this tab is closed.</p>
+      ${isNeeded && token.get() && html`<p class="alert">The previous token was rejected.</p>`}
       ${wrong && html`<p class="alert" role="alert">${wrong}</p>`}
       <label for="token">Token</label>
       <input id="token" type="password" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} />
-      <div class="acts"><button class="main">Use it</button><button type="button" onClick=${() => dialog.current.close()}>Not now</button></div>
+      <div class="acts"><button class="main">Sign in</button><button type="button" onClick=${() => dialog.current.close()}>Cancel</button></div>
     </form></dialog>`;
 }
 
-/** The address is the page's, and says which one is shown: following the link must not change it. */
+/** The URL selects the page, so following the skip link must not change it. */
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("main").focus();

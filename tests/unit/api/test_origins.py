@@ -70,7 +70,7 @@ def test_a_name_that_was_made_to_mean_this_machine_is_none(host: str, method: st
 def test_another_page_changes_nothing(origin: str) -> None:
     headers = {"host": "127.0.0.1:32311", "origin": origin}
     for method in ("POST", "PUT", "PATCH", "DELETE", "PURGE"):
-        with pytest.raises(Forbidden, match="may change nothing"):
+        with pytest.raises(Forbidden, match="page"):
             check_origin(method, headers, HOSTS, ORIGINS)
     check_origin("GET", headers, HOSTS, ORIGINS)
 
@@ -120,7 +120,7 @@ def test_what_a_form_can_send_changes_nothing_on_either_surface(kind: str) -> No
     ):
         for content in (b"", b"{}"):
             answer = site.client.post(path, content=content, headers=sent)
-            assert (answer.status_code, "is not sent as" in answer.text) == (415, True), path
+            assert (answer.status_code, "Content-Type" in answer.text) == (415, True), path
     for method in ("PUT", "DELETE"):
         assert (
             site.client.request(method, "/datastream/orders", content=b"{}", headers=sent).status_code == 415

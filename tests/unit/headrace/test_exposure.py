@@ -62,7 +62,7 @@ def test_on_loopback_nothing_is_asked(host: str) -> None:
 )
 @pytest.mark.parametrize("more", [{}, {"tls": TLS}, {"access": TOKENS}])
 def test_elsewhere_it_needs_tls_and_authentication(host: str, more: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="can be reached from elsewhere without") as refused:
+    with pytest.raises(ConfigError, match=r"^api\.host") as refused:
         ApiSettings(host=host, **more).check_exposure()
     assert ("api.tls" in str(refused.value)) == ("tls" not in more)
     assert ("api.access" in str(refused.value)) == ("access" not in more)
@@ -80,7 +80,7 @@ def test_elsewhere_it_needs_tls_and_authentication(host: str, more: dict[str, An
 
 def test_brooklins_listener_elsewhere_is_said_to_be_meant() -> None:
     listener = BrooklinListenerSettings(host="0.0.0.0", port=1)
-    with pytest.raises(ConfigError, match="all who reach it would have the role viewer"):
+    with pytest.raises(ConfigError, match=r"^api\.brooklin\.host.*role viewer"):
         ApiSettings(brooklin=listener).check_exposure()
     meant = ApiSettings(brooklin=listener.model_copy(update={"insecure": True}))
     meant.check_exposure()

@@ -42,8 +42,8 @@ def test_a_token_is_printed_once_and_kept_as_a_hash(headrace: Headrace, tmp_path
     ("arguments", "says"),
     [
         ("ci --role king", "king"),
-        ("ci --role owner", "owners are given with the role owner"),
-        ("ci --role viewer --owner a", "owners are given with the role owner"),
+        ("ci --role owner", "owners"),
+        ("ci --role viewer --owner a", "owners"),
         ("ci --expires-in soon", "duration"),
         ("ci", "api.access.token_file is not set"),
     ],

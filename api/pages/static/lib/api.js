@@ -1,18 +1,18 @@
-// The service, asked as the person who looks at the page. A token is kept for as long as the tab is open.
+// REST calls with the user's token, which is kept until the tab is closed.
 
 const TOKEN = "headrace.token";
 
-/** An answer that is no success: the problem document's words. */
+/** Error response, with the text of its problem document. */
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || `the service answered ${status}`);
+    super(problem.detail || `the service responded with status ${status}`);
     this.status = status;
     this.advice = problem.advice || "";
     this.requestId = problem.request_id || "";
   }
 }
 
-/** Whether a header can carry it: anything else would fail as if nobody answered. Pure. */
+/** Return whether a header can carry the token; otherwise fetch would fail as if the server were down. Pure. */
 export const isToken = (text) => /^[\x21-\x7e]*$/.test(text);
 
 export const token = {
@@ -23,7 +23,7 @@ export const token = {
   set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
 };
 
-/** Headers of every call. */
+/** Return the headers of a call. */
 export function headersOf(call) {
   const headers = { Accept: "application/json", ...call.headers };
   if (call.body !== undefined) headers["Content-Type"] = call.type || "application/json";
@@ -31,7 +31,7 @@ export function headersOf(call) {
   return headers;
 }
 
-/** Asks. Throws Refused, also where nobody answers (status 0). */
+/** Send a call. Throws Refused, also if the server does not respond (status 0). */
 export async function ask(call, signal) {
   const { method = "GET", path, body } = call;
   let answer;
@@ -42,14 +42,14 @@ export async function ask(call, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, { detail: "this instance does not answer", advice: "open another instance's pages" });
+    throw new Refused(0, { detail: "this instance does not respond", advice: "open the pages of another instance" });
   }
   const text = await answer.text();
   let found = null;
   try {
     found = text ? JSON.parse(text) : null;
   } catch {
-    throw new Refused(answer.status, { detail: "the answer is no JSON: is there a proxy in between?" });
+    throw new Refused(answer.status, { detail: "the response is not JSON; check for a proxy in between" });
   }
   if (!answer.ok && !(call.also || []).includes(answer.status)) throw new Refused(answer.status, found || {});
   return { value: found, etag: answer.headers.get("ETag"), asOfMs: Number(answer.headers.get("As-Of-Ms")) || null,
@@ -58,10 +58,10 @@ export async function ask(call, signal) {
 
 export const get = (path, signal) => ask({ path }, signal);
 
-/** A part of a path that may hold any characters. */
+/** Encode a path segment. */
 export const part = (text) => encodeURIComponent(text);
 
-/** The same call for a shell. The token is a variable there: it is never shown. */
+/** Return the call as a curl command. The token is a shell variable, so it is never shown. */
 export function curlOf(call, origin) {
   const { method = "GET", path, body, headers = {} } = call;
   const words = ["curl", "-sS"];

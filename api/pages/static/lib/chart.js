@@ -1,4 +1,4 @@
-// Lines over time, by uPlot. The library is loaded when the first chart is drawn.
+// Line charts over time with uPlot, which is loaded when the first chart is drawn.
 
 import { COUNT_STEPS, DURATION_STEPS, UNKNOWN, count, countTicks, duration, durationTicks, isKnown, moment, rate, rateTicks } from "./format.js";
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
@@ -9,8 +9,8 @@ function library() {
   loading ??= new Promise((done, failed) => {
     const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "vendor/uplot/uPlot.min.css" });
     const script = Object.assign(document.createElement("script"), { src: "vendor/uplot/uPlot.iife.min.js" });
-    script.onload = () => (window.uPlot ? done(window.uPlot) : failed(new Error("uPlot did not start")));
-    script.onerror = () => failed(new Error("uPlot was not loaded"));
+    script.onload = () => (window.uPlot ? done(window.uPlot) : failed(new Error("cannot start uPlot")));
+    script.onerror = () => failed(new Error("cannot load uPlot"));
     document.head.append(style, script);
   });
   return loading;
@@ -19,8 +19,8 @@ function library() {
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const DAY = 86400;
 
-/** Ticks of the time axis by their distance in seconds: each, then the line under the first of a year, month,
- * day, hour, minute and second, as uPlot takes them. */
+/** Ticks of the time axis by their distance in seconds, as uPlot expects them: label, then the second line under the
+ * first tick of a year, month, day, hour, minute and second. */
 const TICKS = [
   [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
   [28 * DAY, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
@@ -28,16 +28,16 @@ const TICKS = [
   [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
   [1, ":{ss}", "\n{HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
-/** What an axis measures: text of a value, distances and labels of its ticks. */
+/** Units of an axis: text of a value, increments and labels of its ticks. */
 export const DURATION = { text: duration, steps: DURATION_STEPS, labels: durationTicks };
 export const COUNT = { text: (value) => count(Math.round(value)), steps: COUNT_STEPS, labels: countTicks };
 export const RATE = { text: rate, steps: COUNT_STEPS, labels: rateTicks };
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
-/** The last place at which a line has a value, or -1. `lines`: [[value]]. */
+/** Return the last index at which a line has a value, or -1. `lines`: [[value]]. */
 export const newestOf = (lines) => Math.max(-1, ...lines.map((values) => values.findLastIndex(isKnown)));
 
-/** What the legend says at a place, and of the newest values where nothing is pointed at. */
+/** Return the legend text at an index; without a cursor, of the latest values. */
 function atPlace(plot, line, at, say) {
   const place = at ?? newestOf(plot.data.slice(1));
   const value = plot.data[line][place];
@@ -63,7 +63,7 @@ function options(series, measure, width, label) {
   };
 }
 
-/** `times`: seconds; `series`: [{ name, ink, values }]; `measure`: DURATION, COUNT or RATE. `text`: the same in words, for who cannot see it. */
+/** `times`: seconds; `series`: [{ name, ink, values }]; `measure`: DURATION, COUNT or RATE. `text`: description for screen readers. */
 export function Lines({ times, series, measure, text }) {
   const place = useRef(null);
   const [isAway, setAway] = useState(false);
@@ -90,6 +90,6 @@ export function Lines({ times, series, measure, text }) {
     chart.current?.setData([times, ...series.map((one) => one.values)]);
     chart.current?.setLegend({ idx: chart.current.cursor.idx });
   }, [times, series]);
-  if (isAway) return html`<p class="quiet">This browser cannot draw the chart. ${text}</p>`;
+  if (isAway) return html`<p class="quiet">Cannot draw the chart. ${text}</p>`;
   return html`<div class="chart" ref=${place} role="img" aria-label=${text}></div>`;
 }

@@ -1,16 +1,16 @@
-// What this tab has seen of a datastream, for services whose history cannot be read.
+// Samples of a datastream collected by this tab, for services without a readable history.
 
 const MOST = 720;
 const KEY = "headrace.history.";
 
-/** One sample of an overview's row; numbers that are not known stay null. */
+/** One sample of a row of the overview; unknown numbers stay null. */
 export function sampleOf(one, atMs) {
   const stage = one.latency || {};
   return { at: Math.round(atMs / 1000), oldest: one.oldest_ms ?? one.at_least_ms, rate: one.bytes_per_second,
            source: stage.source ?? null, fetch: stage.fetch ?? null, queue: stage.queue ?? null, produce: stage.produce ?? null };
 }
 
-/** With one more, none twice, the oldest forgotten. Where nobody looked for a while there is a hole. */
+/** Append a sample, drop duplicates and the oldest ones, and leave a gap if the page was hidden for a while. */
 export function withSample(samples, sample) {
   const last = samples.at(-1);
   if (last && sample.at <= last.at) return samples;
@@ -26,7 +26,7 @@ export function remembered(name) {
   }
 }
 
-/** Keeps it as far as the browser has room; what has none is forgotten. */
+/** Store the samples if the browser has room, else drop them. */
 export function remember(name, samples) {
   try {
     sessionStorage.setItem(KEY + name, JSON.stringify(samples));
@@ -35,7 +35,7 @@ export function remember(name, samples) {
   }
 }
 
-/** Columns for a chart: seconds, and each name's values. */
+/** Columns of a chart: times in seconds, and the values of each name. */
 export function columns(samples, names) {
   return { times: samples.map((one) => one.at), values: names.map((name) => samples.map((one) => one[name] ?? null)) };
 }

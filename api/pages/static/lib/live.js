@@ -1,10 +1,10 @@
-// News of the service: its event stream, read by fetch because EventSource cannot send a token.
+// Event stream of the service, read with fetch because EventSource cannot send a token.
 
 import { headersOf } from "./api.js";
 
 const AGAIN_MS = 3000;
 
-/** Takes a chunk of an event stream; returns the events in it and what is left. Pure. */
+/** Parse a chunk of an event stream; return its events and the incomplete remainder. Pure. */
 export function eventsOf(text) {
   const blocks = text.replaceAll("\r\n", "\n").split("\n\n");
   const rest = blocks.pop();
@@ -24,7 +24,7 @@ export function eventsOf(text) {
   return { events, rest };
 }
 
-/** Calls `heard(event)` for each event and `changed(isOpen)` when the stream opens or breaks; returns a stop. */
+/** Call `heard(event)` for each event and `changed(isOpen)` when the stream opens or breaks. Returns a function that stops it. */
 export function listen(heard, changed) {
   const ending = new AbortController();
   let last = "";

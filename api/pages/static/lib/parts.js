@@ -1,4 +1,4 @@
-// What all pages are made of.
+// Components and hooks shared by all pages.
 
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
 import { ask, curlOf, get } from "./api.js";
@@ -7,11 +7,11 @@ import { ago, moment, UNKNOWN } from "./format.js";
 const NEWS_MS = 600;
 const NEWS = new EventTarget();
 
-/** Something has happened at the service: whatever is shown is asked for again. */
+/** Refresh all displayed data after an event of the service. */
 export const announce = () => NEWS.dispatchEvent(new Event("news"));
 
-/** Answers of several paths, asked now, at news, and every few seconds while somebody looks.
- *  `paths`: by name; a path that is null is not asked. Returns { values, errors, again, isFirst }. */
+/** Responses of several paths, fetched now, after events, and periodically while the page is visible.
+ *  `paths`: by name; null paths are not fetched. Returns { values, errors, again, isFirst }. */
 export function useAnswers(paths, everyMs = 5000) {
   const [state, setState] = useState({ values: {}, errors: {}, atMs: 0 });
   const key = JSON.stringify(paths);
@@ -57,7 +57,7 @@ export function useAnswers(paths, everyMs = 5000) {
   return { ...state, isFirst: !state.atMs, again: () => asked.current?.() };
 }
 
-/** The present, every second or every `everyMs`. */
+/** The current time, updated every second or every `everyMs`. */
 export function useNow(everyMs = 1000) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -67,30 +67,30 @@ export function useNow(everyMs = 1000) {
   return now;
 }
 
-/** A moment as its distance; the moment itself on hover and for screen readers' details. */
+/** A relative time, with the absolute time on hover and in the datetime attribute. */
 export function Ago({ ms, nothing = UNKNOWN }) {
   const now = useNow();
   if (ms === null || ms === undefined) return html`<span class="unknown">${nothing}</span>`;
   return html`<time datetime=${new Date(ms).toISOString()} title=${moment(ms)}>${ago(ms, now)}</time>`;
 }
 
-/** A state: colour, sign and word. */
+/** A state, shown by colour, sign and word. */
 export const Sign = ({ tone, sign, word, title }) =>
   html`<span class=${`sign ${tone}`} data-sign=${sign} title=${title || null}>${word}</span>`;
 
-/** A value, or "unknown" in a way that is seen to be none. */
+/** A value; "unknown" is styled differently. */
 export const Value = ({ text }) =>
   text === UNKNOWN ? html`<span class="unknown">${UNKNOWN}</span>` : html`<span>${text}</span>`;
 
-/** What went wrong with a call, and what to do. */
+/** An error of a request, with advice. */
 export function Trouble({ error }) {
   if (!error) return null;
   return html`<div class="alert" role="alert"><p class="strong">${error.message}</p>
     ${error.advice && html`<p>${error.advice}</p>`}
-    ${error.requestId && html`<p class="small quiet">request <code>${error.requestId}</code>, which the log has</p>`}</div>`;
+    ${error.requestId && html`<p class="small quiet">request id <code>${error.requestId}</code> (see the log)</p>`}</div>`;
 }
 
-/** All troubles of some answers, each said once. */
+/** All errors of some requests, without duplicates. */
 export function Troubles({ errors }) {
   const found = [...new Map(Object.values(errors).map((one) => [one.message, one])).values()];
   return found.map((error) => html`<${Trouble} key=${error.message} error=${error} />`);
@@ -104,9 +104,9 @@ export const Card = ({ title, note, children, id }) => html`
 
 export const Facts = ({ of }) => html`<dl class="facts">${of.map((one) => html`
   <div key=${one.name}><dt>${one.name}</dt><dd title=${one.title || null}><${Value} text=${one.text} />
-  ${one.note && html`<small>${one.note}</small>`}${one.asOfMs && html`<small>as planned <${Ago} ms=${one.asOfMs} /></small>`}</dd></div>`)}</dl>`;
+  ${one.note && html`<small>${one.note}</small>`}${one.asOfMs && html`<small>planned <${Ago} ms=${one.asOfMs} /></small>`}</dd></div>`)}</dl>`;
 
-/** A copyable call. */
+/** An API call that can be copied. */
 export function Call({ call }) {
   const [word, setWord] = useState("Copy");
   const text = curlOf(call, location.origin);
@@ -115,15 +115,15 @@ export function Call({ call }) {
       await navigator.clipboard.writeText(text);
       setWord("Copied");
     } catch {
-      setWord("Select it and copy by hand");
+      setWord("Cannot copy; select the text");
     }
   };
-  return html`<details class="small"><summary>The call</summary>
+  return html`<details class="small"><summary>API call</summary>
     <pre class="call" tabindex="0">${text}</pre><button type="button" onClick=${copy}>${word}</button></details>`;
 }
 
-/** A button that makes one call, and shows it. `refusal`: why this caller may not. `typed`: a name that has to
- *  be typed before, as what is done destroys something. */
+/** A button that executes one API call, and shows it. `refusal`: why this caller may not. `typed`: name to type as a
+ *  confirmation of destructive actions. */
 export function Act({ label, call, refusal, question, main, done, says, typed }) {
   const [state, setState] = useState({ phase: "idle" });
   const [text, setText] = useState("");
@@ -162,20 +162,20 @@ export function Act({ label, call, refusal, question, main, done, says, typed })
   </div>`;
 }
 
-/** Why the caller may not change the datastreams of these owners; "" while it may, null while nobody knows. */
+/** Why the caller may not change the datastreams of these owners; "" if it may. */
 export function useRefusal(owner) {
   const query = owner ? `?owner=${encodeURIComponent(owner)}` : "";
   const { values } = useAnswers({ caller: owner === undefined ? null : `/v1/caller${query}` }, 60000);
-  return values.caller ? values.caller.value.refusal : "Asking what you may do …";
+  return values.caller ? values.caller.value.refusal : "Checking permissions …";
 }
 
-/** A link to another page of these. */
+/** Link to another of these pages. */
 export const to = (path, query = {}) => {
   const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
   return `#/${path}${words ? `?${words}` : ""}`;
 };
 
-/** As many rows as a person reads at once, and a way to the rest. */
+/** The first rows, and a button that shows more. */
 export function usePage(rows, size = 50) {
   const [shown, setShown] = useState(size);
   const more = rows.length - shown;

@@ -1,4 +1,4 @@
-// How the service should be sized, now and in the hours ahead, and what that would save.
+// Page of the sizing advice: required tasks and instances, now and ahead, and the savings.
 
 import { html, useMemo } from "../vendor/htm/standalone.module.js";
 import { COUNT, Lines } from "../lib/chart.js";
@@ -13,7 +13,7 @@ export default function Advice() {
   return html`
     <div class="head"><h1>Advice</h1>${advice && html`<${Sign} ...${standingOf(advice)} />`}</div>
     <${Troubles} errors=${errors} />
-    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${isFirst && html`<p class="quiet loading">Loading …</p>`}
     ${advice && html`<${Whole} advice=${advice} /><${Forecast} advice=${advice} />
       ${advice.groups.length > 0 && html`<${Groups} advice=${advice} />`}`}`;
 }
@@ -22,36 +22,36 @@ function Whole({ advice }) {
   const savings = savingsOf(advice);
   return html`
     <div class="alert note sentences"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
-    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(advice)} />
+    <section class="card" aria-label="Key figures"><${Facts} of=${factsOf(advice)} />
       <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
-    <${Card} id="saving" title="What it would save" note="computed also where the service may not act">
-      <p>${savings || "Nothing is forecast yet, so that what the next hours would save is not known."}</p>
+    <${Card} id="saving" title="Savings" note="informational: the service does not scale itself">
+      <p>${savings || "No forecast yet; the savings of the next hours are unknown."}</p>
       ${pastOf(advice).map((said) => html`<p key=${said}>${said}</p>`)}
-      <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics${" "}
+      <p class="small quiet">Headrace does not start or stop instances. To scale it automatically, use the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;
 }
 
 function Forecast({ advice }) {
   const drawn = useMemo(() => forecastOf(advice), [advice]);
   const series = useMemo(() => [
-    { name: "there now", ink: "--quiet", values: drawn.there },
-    { name: "needed, middle of the forecast", ink: "--bar-strong", width: 2, values: drawn.tasks },
-    { name: "needed, its high end", ink: "--over", values: drawn.most },
+    { name: "current", ink: "--quiet", values: drawn.there },
+    { name: "required, mid forecast", ink: "--bar-strong", width: 2, values: drawn.tasks },
+    { name: "required, high end of the forecast", ink: "--over", values: drawn.most },
   ], [drawn]);
   if (!drawn.times.length) return null;
-  return html`<${Card} id="forecast" title="Tasks in the hours ahead" note="all groups together">
-    <${Lines} times=${drawn.times} series=${series} measure=${COUNT} text="Tasks that are needed in each hour ahead, with the high end of the forecast" /><//>`;
+  return html`<${Card} id="forecast" title="Task forecast" note="all groups">
+    <${Lines} times=${drawn.times} series=${series} measure=${COUNT} text="Required tasks in each coming hour, with the high end of the forecast" /><//>`;
 }
 
 function Groups({ advice }) {
   const [shown, more] = usePage(groupsOf(advice));
-  return html`<${Card} id="groups" title="By group of datastreams" note=${html`a group shares its tasks; computed <${Ago} ms=${advice.computed_ms} />`}>
-    <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Needed</th>
-      <th scope="col" class="num">In the next hour</th><th scope="col" class="num">At most</th><th scope="col">How good such forecasts were</th></tr></thead>
+  return html`<${Card} id="groups" title="Datastream groups" note=${html`datastreams of a group share tasks; computed <${Ago} ms=${advice.computed_ms} />`}>
+    <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Required</th>
+      <th scope="col" class="num">Next hour</th><th scope="col" class="num">Peak</th><th scope="col">Forecast accuracy</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>
         <td class="num" data-label="Tasks">${row.tasks}</td>
-        <td class="num" data-label="Needed"><${Value} text=${row.now} /></td>
-        <td class="num" data-label="In the next hour"><${Value} text=${row.next} /></td>
-        <td class="num" data-label="At most"><${Value} text=${row.most} /></td>
-        <td data-label="Forecasts"><span>${row.grade}${row.why && html`<span class="sub">${row.why}</span>`}</span></td></tr>`)}</tbody></table></div>${more}<//>`;
+        <td class="num" data-label="Required"><${Value} text=${row.now} /></td>
+        <td class="num" data-label="Next hour"><${Value} text=${row.next} /></td>
+        <td class="num" data-label="Peak"><${Value} text=${row.most} /></td>
+        <td data-label="Forecast accuracy"><span>${row.grade}${row.why && html`<span class="sub">${row.why}</span>`}</span></td></tr>`)}</tbody></table></div>${more}<//>`;
 }

@@ -1,4 +1,4 @@
-// One datastream: how late it is, where it runs, what happened to it, and what can be done.
+// Page of a datastream: latency, placement, events and actions.
 
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
@@ -26,7 +26,7 @@ export default function Datastream({ argument: name }) {
     <p class="crumb"><a href="#/">Datastreams</a> ›</p>
     <div class="head"><h1>${name}</h1>${one && html`<${Sign} ...${standing(one)} /><span class="quiet">${one.owner ? `owner ${one.owner}` : "no owner"}</span>`}</div>
     <${Troubles} errors=${errors} />
-    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${isFirst && html`<p class="quiet loading">Loading …</p>`}
     ${one && html`<${Head} one=${one} usable=${usable} loads=${values.loads?.value} />
       <${Latency} one=${one} atMs=${atMs} />`}
     ${definition && html`<${Definition} name=${name} definition=${definition} />`}
@@ -48,16 +48,16 @@ function Head({ one, usable, loads }) {
   const states = statesOf(one);
   return html`
     ${why.why && why.tone !== "good" && html`<div class=${`alert ${why.tone === "bad" ? "" : why.tone}`}><p><span class="strong">${why.word}:</span> ${why.why}</p></div>`}
-    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable, loads)} />
-      ${states.length > 0 && html`<p class="small">Partitions that are not well: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
-        ${one.worst && ` The longest: ${one.worst}.`}</p>`}
-      ${one.hot > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
+    <section class="card" aria-label="Key figures"><${Facts} of=${factsOf(one, usable, loads)} />
+      ${states.length > 0 && html`<p class="small">Partitions not OK: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
+        ${one.worst && ` Longest: ${one.worst}.`}</p>`}
+      ${one.hot > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Show hot partitions</a></p>`}
     </section>`;
 }
 
-const STAGES = [["source", "at the source", "--note"], ["fetch", "being received", "--bar-strong"], ["queue", "in the worker", "--warn"], ["produce", "until acknowledged", "--bad"]];
+const STAGES = [["source", "waiting at the source", "--note"], ["fetch", "fetch", "--bar-strong"], ["queue", "worker queue", "--warn"], ["produce", "produce", "--bad"]];
 
-const RANGES = [[1, "the last hour"], [6, "6 hours"], [24, "a day"], [168, "a week"]];
+const RANGES = [[1, "Last hour"], [6, "6 hours"], [24, "24 hours"], [168, "7 days"]];
 const POINTS = 240;
 
 function Latency({ one, atMs }) {
@@ -67,30 +67,30 @@ function Latency({ one, atMs }) {
   const found = values.history?.value;
   const history = useMemo(() => found && measuredOf(found), [found]);
   if (!history) return html`<${SinceOpened} one=${one} atMs=${atMs} why=${errors.history} />`;
-  return html`<p class="acts" role="group" aria-label="How far back">${RANGES.map(([length, word]) => html`
+  return html`<p class="acts" role="group" aria-label="Time range">${RANGES.map(([length, word]) => html`
       <button type="button" key=${length} aria-pressed=${length === hours} onClick=${() => setHours(length)}>${word}</button>`)}</p>
     <${Kept} one=${one} history=${history} />`;
 }
 
-/** As Pinot keeps it. */
+/** History stored in Pinot. */
 function Kept({ one, history }) {
   const times = useMemo(() => history.times_ms.map((ms) => ms / 1000), [history]);
   const late = useMemo(() => [{ name: "p99", ink: "--bad", width: 2, values: history.p99_ms }, { name: "p50", ink: "--note", values: history.p50_ms }], [history]);
   const stages = useMemo(() => STAGES.map(([key, word, ink]) => ({ name: word, ink, values: history[key] })), [history]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
   const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: history.bytes_per_second }], [history]);
-  const note = `in steps of ${duration(history.step_ms)}`;
+  const note = `step: ${duration(history.step_ms)}`;
   return html`<div class="grid">
-    <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
+    <${Card} id="late" title="Record latency" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
       <p class="small quiet">${lateText(history)}</p><//>
-    <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
+    <${Card} id="latency" title="Latency by phase" note=${`mean per batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p><//>
     <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//>
     <${Card} id="throughput" title="Throughput" note=${note}><${Lines} times=${times} series=${rates} measure=${RATE} text=${throughputText(history)} />
       <p class="small quiet">${throughputText(history)}</p><//></div>`;
 }
 
-/** What this tab has seen, where nothing older can be had. */
+/** Data collected by this tab, if there is no older history. */
 function SinceOpened({ one, atMs, why }) {
   const [samples, setSamples] = useState(() => remembered(one.name));
   useEffect(() => {
@@ -106,13 +106,13 @@ function SinceOpened({ one, atMs, why }) {
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
   const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: copied }], [drawn]);
   return html`<div class="grid">
-    <${Card} id="latency" title="Where the time goes" note="an average batch">
+    <${Card} id="latency" title="Latency by phase" note="mean per batch">
       <${Lines} times=${drawn.times} series=${series} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p>
     <//>
     <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
-      ${why && html`<p class="small quiet">Nothing older can be shown: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
+      ${why && html`<p class="small quiet">No older data: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
     <//>
     <${Card} id="throughput" title="Throughput" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${rates} measure=${RATE} text="Bytes copied per second over time" /><//></div>`;
@@ -120,19 +120,19 @@ function SinceOpened({ one, atMs, why }) {
 
 const latencyText = (one) => one.latency
   ? `Now: ${STAGES.map(([key, word]) => `${duration(one.latency[key])} ${word}`).join(", ")}.`
-  : "Nothing is copied now, so that no latency is known.";
+  : "No latency: nothing is being copied.";
 
 function Placement({ name, loads, usable }) {
   const found = placementOf(loads, usable);
   const [shown, more] = usePage(found.tasks, 30);
   const by = measuredBy(loads);
-  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${html`${by.text}${by.ms && html`, measured <${Ago} ms=${by.ms} />`}`}>
-    ${!found.tasks.length && html`<p>No task has a partition of it.</p>`}
+  return html`<${Card} id="placement" title="Task load and usable capacity" note=${html`${by.text}${by.ms && html`, measured <${Ago} ms=${by.ms} />`}`}>
+    ${!found.tasks.length && html`<p>No task has partitions of this datastream.</p>`}
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
-    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: half of what a task may carry, or more</span>
+    <p class="legend"><span>partition (width: load)</span><span class="hot">hot: at least half of the usable capacity of a task</span>
       ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
-    ${found.isPart && html`<p class="small quiet">Drawn: the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}, without ${found.leftOut}.</p>`}
-    ${found.idle.length > 0 && html`<p class="small">Of no task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
+    ${found.isPart && html`<p class="small quiet">Showing the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}; ${found.leftOut} omitted.</p>`}
+    ${found.idle.length > 0 && html`<p class="small">Without a task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
     <p class="small"><a href=${to("offending", { datastream: name })}>All partitions by load</a></p>
   <//>`;
 }
@@ -146,15 +146,15 @@ const Task = ({ task, usableAt }) => html`<div class="task">
   <span class="num">${task.load}${task.share && html` <span class=${task.isOver ? "strong" : "quiet"}>${task.isOver ? "▲ " : ""}${task.share}</span>`}</span>
 </div>`;
 
-const capacityText = (one) => `A task bears ${rate(one.bytes_per_second)}, of which ${percent(one.utilisation_percent / 100)} are filled: ${one.why}.`;
+const capacityText = (one) => `Capacity of a task: ${rate(one.bytes_per_second)}, filled up to ${percent(one.utilisation_percent / 100)}: ${one.why}.`;
 
 function Plan({ name, groups }) {
   const [group] = groups;
-  return html`<${Card} id="plan" title="The plan and why" note=${group ? html`planned <${Ago} ms=${group.planned_ms} />` : ""}>
+  return html`<${Card} id="plan" title="Plan" note=${group ? html`planned <${Ago} ms=${group.planned_ms} />` : ""}>
     ${group ? html`<ul>${group.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}${group.capacity && html`<li>${capacityText(group.capacity)}</li>`}</ul>
       ${group.unplaced > 0 && html`<p class="strong">Without a task: ${group.unplaced_partitions.join(", ")}${group.unplaced > group.unplaced_partitions.length ? " …" : ""}</p>`}`
-      : html`<p>Nothing was planned for it yet.</p>`}
-    <p class="acts"><a class="button" href=${to(`plans/${encodeURIComponent(name)}`)}>Preview another plan</a>
+      : html`<p>No plan yet.</p>`}
+    <p class="acts"><a class="button" href=${to(`plans/${encodeURIComponent(name)}`)}>Preview a plan</a>
       <a class="button" href=${to(`whatif/${encodeURIComponent(name)}`)}>What if …</a></p>
   <//>`;
 }
@@ -162,46 +162,46 @@ function Plan({ name, groups }) {
 function Acts({ name, one, definition }) {
   const refusal = useRefusal(one.owner);
   const path = `/v1/datastreams/${part(name)}`;
-  const body = { reason: "asked for on the web page" };
+  const body = { reason: "requested on the web page" };
   const isHalted = ["PAUSED", "STOPPED"].includes(definition.status);
-  return html`<${Card} id="acts" title="Pauses and what can be done">
+  return html`<${Card} id="acts" title="Pauses and actions">
     <${Paused} name=${name} definition=${definition} />
     <div class="acts">
       ${isHalted
-        ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "It copies again."} />`
-        : html`<${Act} key="hour" label="Pause for an hour" refusal=${refusal} question=${`Pause ${name} for an hour? Nothing of it is copied until then, or until somebody resumes it.`}
-            call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "It is paused for an hour."} />
-          <${Act} key="restart" label="Copy everything again" refusal=${refusal} typed=${name}
-            question=${`Forget what ${name} has copied, and copy from the earliest record again? It is refused where the destination holds records.`}
-            call=${{ method: "POST", path: `${path}/restart-from`, body: { ...body, start: "earliest" } }} says=${() => "It begins again."} />
-          <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until somebody resumes it?`}
-            call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "It is paused."} />`}
-      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Its lanes stop; topics at the destination stay.`}
-        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "It disappears when its lanes are released."} />
+        ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "Resumed."} />`
+        : html`<${Act} key="hour" label="Pause for 1 hour" refusal=${refusal} question=${`Pause ${name} for 1 hour? Nothing is copied until then, unless it is resumed earlier.`}
+            call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "Paused for 1 hour."} />
+          <${Act} key="restart" label="Restart from the beginning" refusal=${refusal} typed=${name}
+            question=${`Discard the progress of ${name} and copy again from the earliest record? Rejected if the destination topics contain records.`}
+            call=${{ method: "POST", path: `${path}/restart-from`, body: { ...body, start: "earliest" } }} says=${() => "Restarted."} />
+          <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until it is resumed?`}
+            call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "Paused."} />`}
+      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Copying stops; destination topics are kept.`}
+        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "Deleting: the datastream disappears when its lanes are released."} />
     </div>
   <//>`;
 }
 
 export function Incidents({ of, withName = false }) {
   const found = incidentsOf(of);
-  return html`<${Card} id="incidents" title="Incidents" note=${found.length ? "" : "none is kept"}>
+  return html`<${Card} id="incidents" title="Incidents" note=${found.length ? "" : "no incidents"}>
     ${found.map((one) => html`<details key=${one.id} open=${one.isOpen}>
-      <summary><${Sign} tone=${one.isOpen ? "bad" : "idle"} sign=${one.isOpen ? "▲" : "✓"} word=${one.isOpen ? "open" : "over"} />
+      <summary><${Sign} tone=${one.isOpen ? "bad" : "idle"} sign=${one.isOpen ? "▲" : "✓"} word=${one.isOpen ? "open" : "closed"} />
         ${withName && html` <a href=${to(`datastreams/${encodeURIComponent(one.name)}`)}>${one.name}</a>`} ${one.cause} · <${Ago} ms=${one.openedMs} />
         ${one.lasted && ` · lasted ${one.lasted}`} ${one.worst && ` · ${one.worst}`}</summary>
-      ${one.spent.map((text) => html`<p key=${text} class="small">It cost ${text}.</p>`)}
+      ${one.spent.map((text) => html`<p key=${text} class="small">Cost: ${text}.</p>`)}
       ${one.evidence.length > 0 && html`<p class="small quiet">${one.evidence.join(" · ")}</p>`}
       <ol class="line">${one.timeline.map((entry) => html`<li key=${entry.key}><span class="when"><${Ago} ms=${entry.ms} /></span><span class="strong">${entry.phase}</span> ${entry.text}</li>`)}</ol>
-      ${one.leftOut > 0 && html`<p class="small quiet">${many(one.leftOut, "entry in between is", "entries in between are")} not kept.</p>`}
+      ${one.leftOut > 0 && html`<p class="small quiet">${many(one.leftOut, "intermediate entry", "intermediate entries")} dropped.</p>`}
     </details>`)}
   <//>`;
 }
 
 export function Events({ of }) {
   const [shown, more] = usePage(eventsOf(of), 12);
-  return html`<${Card} id="events" title="What changed, and why" note=${of.length ? "" : "nothing is kept"}>
+  return html`<${Card} id="events" title="Events" note=${of.length ? "" : "no events"}>
     <ol class="line">${shown.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span><span class="small quiet">${one.kind}</span>
-      ${one.moves.length > 1 ? html` <span class="strong">${one.what}: ${one.why}</span><details><summary>Which</summary><ul>${one.moves.map((move) => html`<li key=${move} class="mono">${move}</li>`)}</ul></details>`
+      ${one.moves.length > 1 ? html` <span class="strong">${one.what}: ${one.why}</span><details><summary>Show moves</summary><ul>${one.moves.map((move) => html`<li key=${move} class="mono">${move}</li>`)}</ul></details>`
       : html`${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}`}</li>`)}</ol>${more}
   <//>`;
 }
@@ -216,13 +216,13 @@ function Ledger({ name }) {
       setState({ error });
     }
   };
-  return html`<${Card} id="ledger" title="Ledger and gaps" note="asked of the destination, so only when you want it">
-    <button type="button" disabled=${state.isAsking} onClick=${look}>${state.isAsking ? "Looking …" : "Look for gaps"}</button>
+  return html`<${Card} id="ledger" title="Ledger and gaps" note="queries the destination on request">
+    <button type="button" disabled=${state.isAsking} onClick=${look}>${state.isAsking ? "Checking …" : "Check for gaps"}</button>
     <div role="status">${state.found && html`<p class="strong">${state.found.line}.</p>`}</div>
     <${Trouble} error=${state.error} />
-    ${state.found?.rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Partition</th><th scope="col">Offsets without a record there</th><th scope="col">Why it waits</th></tr></thead>
+    ${state.found?.rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Partition</th><th scope="col">Offsets without a record</th><th scope="col">Waiting for</th></tr></thead>
       <tbody>${state.found.rows.slice(0, 100).map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>
-        <td data-label="Not there"><span>${row.missing}${row.events.map((event) => html`<span class="sub" key=${event}>${event}</span>`)}</span></td>
-        <td data-label="Why it waits">${row.waits || "it does not"}</td></tr>`)}</tbody></table></div>`}
+        <td data-label="Without a record"><span>${row.missing}${row.events.map((event) => html`<span class="sub" key=${event}>${event}</span>`)}</span></td>
+        <td data-label="Waiting for">${row.waits || "nothing"}</td></tr>`)}</tbody></table></div>`}
   <//>`;
 }

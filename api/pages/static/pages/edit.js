@@ -1,4 +1,4 @@
-// A datastream is created or changed: a form, what it would do, and only then the change.
+// Form that creates or changes a datastream, after a dry run.
 
 import { html, useState } from "../vendor/htm/standalone.module.js";
 import { ask, part } from "../lib/api.js";
@@ -33,10 +33,10 @@ function Form({ definition, etag }) {
     setValues({ ...values, [key]: value });
     setPreview({});
   };
-  const why = missing.length ? `${missing.join(", ")}: needed` : isChange(call) ? "" : "nothing is changed yet";
-  return html`<${Card} id="form" title="Definition" note=${definition ? "name, clusters, names there and start stay as they were created" : ""}>
+  const why = missing.length ? `required: ${missing.join(", ")}` : isChange(call) ? "" : "no changes yet";
+  return html`<${Card} id="form" title="Definition" note=${definition ? "name, clusters, destination topic name and start cannot be changed" : ""}>
       <form class="fields" onSubmit=${show}>${FIELDS.map((field) => html`<${Field} key=${field.key} of=${field} value=${values[field.key]} isFixed=${field.isFixed && definition} set=${(value) => set(field.key, value)} />`)}
-        <div class="acts"><button class="main" disabled=${!!why || preview.isAsking}>Show what it does</button><span class="small quiet">${why || "nothing is changed by that"}</span></div></form><//>
+        <div class="acts"><button class="main" disabled=${!!why || preview.isAsking}>Preview</button><span class="small quiet">${why || "dry run: changes nothing"}</span></div></form><//>
     <${Trouble} error=${preview.error} />
     ${preview.answer && html`<${Outcome} answer=${preview.answer} values=${values} definition=${definition} call=${callOf(values, definition, etag, true)} refusal=${refusal} />`}`;
 }
@@ -56,12 +56,12 @@ function Outcome({ answer, values, definition, call, refusal }) {
   const done = () => {
     location.hash = to(`datastreams/${encodeURIComponent(values.name)}`);
   };
-  return html`<${Card} id="outcome" title="What that would do" note="a dry run; nothing is changed yet">
+  return html`<${Card} id="outcome" title="Effect" note="dry run: nothing has been changed yet">
     ${stops && html`<div class="alert" role="alert"><p class="strong">${stops}</p></div>`}
     <div role="status"><${Facts} of=${effect.facts} /></div>
     ${definition && html`<ul>${effect.changes.map((one) => html`<li key=${one.field}><code>${one.field}</code>: ${one.before} → ${one.after}</li>`)}</ul>`}
     <ul>${effect.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
     <${Moves} rows=${effect.rows} />
-    <${Act} label=${definition ? "Change it" : "Create it"} main refusal=${refusal} call=${call} typed=${stops ? values.name : null} done=${done}
-      question=${definition ? `Change ${values.name}? ${stops}` : `Create ${values.name}?`} says=${() => "It is stored; the leader plans it."} /><//>`;
+    <${Act} label=${definition ? "Save changes" : "Create datastream"} main refusal=${refusal} call=${call} typed=${stops ? values.name : null} done=${done}
+      question=${definition ? `Save the changes of ${values.name}? ${stops}` : `Create ${values.name}?`} says=${() => "Saved; the leader plans it next."} /><//>`;
 }

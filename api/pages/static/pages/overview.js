@@ -1,4 +1,4 @@
-// Every datastream, the worst first.
+// First page: all datastreams, worst first.
 
 import { html, useState } from "../vendor/htm/standalone.module.js";
 import { Ago, Facts, Sign, Troubles, Value, to, useAnswers, usePage } from "../lib/parts.js";
@@ -15,11 +15,11 @@ export default function Overview({ query }) {
   return html`
     <div class="head"><h1>Datastreams</h1><a class="button" href=${to("edit")}>New datastream</a>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
     <${Troubles} errors=${errors} />
-    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${isFirst && html`<p class="quiet loading">Loading …</p>`}
     ${answer && html`<${Whole} answer=${answer} asOfMs=${values.all.asOfMs} />
-      <section class="card" aria-label="Datastreams, the worst first">
+      <section class="card" aria-label="Datastreams, worst first">
         <div class="filters">
-          <label>Find <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="name or owner" /></label>
+          <label>Search <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="name or owner" /></label>
           <label>Owner <select value=${owner} onChange=${(event) => setOwner(event.target.value)}>
             <option value="">all</option>${summaryOf(answer).owners.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}
           </select></label>
@@ -30,7 +30,7 @@ export default function Overview({ query }) {
 
 const SIGNS = { bad: "✖", warn: "▲", note: "?", idle: "❚❚", good: "✓" };
 
-const Tones = ({ of, chosen, choose }) => html`<div class="acts" role="group" aria-label="Show only">
+const Tones = ({ of, chosen, choose }) => html`<div class="acts" role="group" aria-label="Filter by state">
   ${of.filter((one) => one.number || one.tone === chosen).map((one) => html`
     <button type="button" key=${one.tone} aria-pressed=${chosen === one.tone} onClick=${() => choose(chosen === one.tone ? "" : one.tone)}>
       <${Sign} tone=${one.tone} sign=${SIGNS[one.tone]} word=${`${one.number} ${one.word}`} /></button>`)}</div>`;
@@ -38,32 +38,32 @@ const Tones = ({ of, chosen, choose }) => html`<div class="acts" role="group" ar
 function Whole({ answer, asOfMs }) {
   const found = summaryOf(answer);
   return html`
-    ${asOfMs && html`<div class="alert warn"><p>ZooKeeper does not answer: definitions and plan are as of <${Ago} ms=${asOfMs} />.</p></div>`}
-    ${found.isIncomplete && html`<div class="alert warn"><p>${found.silent.length ? `Silent: ${found.silent.join(", ")}. ` : "No leader was heard. "}
-      What is missing may be the worst.</p></div>`}
-    ${found.lacksIncidents && html`<div class="alert note"><p>Incidents cannot be read now.</p></div>`}
-    <section class="card" aria-label="The service"><${Facts} of=${found.facts} /></section>`;
+    ${asOfMs && html`<div class="alert warn"><p>ZooKeeper does not respond: definitions and plan were read <${Ago} ms=${asOfMs} />.</p></div>`}
+    ${found.isIncomplete && html`<div class="alert warn"><p>${found.silent.length ? `Not responding: ${found.silent.join(", ")}. ` : "No response from the leader. "}
+      States may be worse than shown.</p></div>`}
+    ${found.lacksIncidents && html`<div class="alert note"><p>Incidents are unavailable.</p></div>`}
+    <section class="card" aria-label="Service"><${Facts} of=${found.facts} /></section>`;
 }
 
 function Table({ rows, isEmpty }) {
   const [shown, more] = usePage(rows);
-  if (isEmpty) return html`<p>There is no datastream yet. <a href=${to("edit")}>New datastream</a> or <code>headrace datastream create</code> makes one.</p>`;
-  if (!rows.length) return html`<p>No datastream is like that.</p>`;
+  if (isEmpty) return html`<p>No datastreams yet. To create one, use <a href=${to("edit")}>New datastream</a> or <code>headrace datastream create</code>.</p>`;
+  if (!rows.length) return html`<p>No matching datastreams.</p>`;
   return html`<div class="scroll"><table class="stack">
     <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting</th><th scope="col">Objective</th>
-      <th scope="col" class="num">Budget left</th><th scope="col" class="num">Throughput</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Partitions</th><th scope="col">Owner</th></tr></thead>
+      <th scope="col" class="num">Error budget</th><th scope="col" class="num">Throughput</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Partitions</th><th scope="col">Owner</th></tr></thead>
     <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>${more}`;
 }
 
 const Row = ({ row }) => html`<tr>
   <td class="name"><a href=${to(`datastreams/${encodeURIComponent(row.name)}`)}>${row.name}</a><span class="sub">${row.way}</span></td>
   <td data-label="State"><span><${Sign} ...${row.standing} /><span class="sub">${row.standing.why}</span>
-    ${row.hot > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.hot === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
+    ${row.hot > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Show ${row.hot === 1 ? "hot partition" : "hot partitions"}</a></span>`}</span></td>
   <td class="num" data-label="Oldest waiting"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
   <td data-label="Objective">${row.objective}</td>
-  <td class="num" data-label="Budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
+  <td class="num" data-label="Error budget"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
   <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td>
-  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}${row.needed && row.plannedMs && html`, as planned <${Ago} ms=${row.plannedMs} />`}</span></span></td>
+  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}${row.needed && row.plannedMs && html`, planned <${Ago} ms=${row.plannedMs} />`}</span></span></td>
   <td class="num" data-label="Partitions">${row.partitions}</td>
-  <td data-label="Owner">${row.owner || html`<span class="unknown">nobody</span>`}</td>
+  <td data-label="Owner">${row.owner || html`<span class="unknown">none</span>`}</td>
 </tr>`;

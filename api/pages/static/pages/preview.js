@@ -1,4 +1,4 @@
-// Another plan: computed, looked at as a diff, approved or left.
+// Page that computes a plan, shows it as a diff, and applies it on approval.
 
 import { html, useState } from "../vendor/htm/standalone.module.js";
 import { part } from "../lib/api.js";
@@ -12,16 +12,16 @@ export default function Preview({ argument: name }) {
   const [identity, setIdentity] = useState("");
   const one = values.all?.value.datastreams[0];
   const refusal = useRefusal(one?.owner);
-  const compute = (full) => ({ method: "POST", path: `/v1/datastreams/${part(name)}/plan`, body: { full, reason: "looked at on the web page" } });
+  const compute = (full) => ({ method: "POST", path: `/v1/datastreams/${part(name)}/plan`, body: { full, reason: "previewed on the web page" } });
   const took = (answer) => setIdentity(answer.value.id);
   return html`
     <p class="crumb"><a href="#/">Datastreams</a> › <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>${name}</a> ›</p>
-    <div class="head"><h1>Another plan for ${name}</h1>${values.plan && html`<span class="quiet">in force: epoch ${values.plan.value.epoch}</span>`}</div>
+    <div class="head"><h1>New plan for ${name}</h1>${values.plan && html`<span class="quiet">current: epoch ${values.plan.value.epoch}</span>`}</div>
     <${Troubles} errors=${errors} />
-    <${Card} id="compute" title="Compute a plan" note="nothing is changed; it is kept for an hour">
+    <${Card} id="compute" title="Compute a plan" note="changes nothing; plans are kept for 1 hour">
       <div class="acts">
-        <${Act} key="small" label="With few moves" main refusal=${refusal} call=${compute(false)} done=${took} says=${(answer) => answer.sentence} />
-        <${Act} key="full" label="As if placed for the first time" refusal=${refusal} call=${compute(true)} done=${took} says=${(answer) => answer.sentence} />
+        <${Act} key="small" label="Few moves" main refusal=${refusal} call=${compute(false)} done=${took} says=${(answer) => answer.sentence} />
+        <${Act} key="full" label="Full placement" refusal=${refusal} call=${compute(true)} done=${took} says=${(answer) => answer.sentence} />
       </div>
     <//>
     ${identity && html`<${Diff} key=${identity} identity=${identity} before=${one?.tasks} refusal=${refusal} />`}`;
@@ -33,13 +33,13 @@ function Diff({ identity, before, refusal }) {
   if (!values.plan) return html`<${Troubles} errors=${errors} />`;
   const diff = diffOf(values.plan.value, before);
   return html`<${Troubles} errors=${errors} />
-    <${Card} id="diff" title="What it would change" note=${html`kept until <${Ago} ms=${diff.expiresMs} />`}>
+    <${Card} id="diff" title="Changes" note=${html`expires <${Ago} ms=${diff.expiresMs} />`}>
       <p class="strong">${diff.sentence}</p>
       <${Facts} of=${diff.facts} />
       ${diff.reasons.length > 0 && html`<ul>${diff.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>`}
       <${Moves} rows=${diff.rows} />
       ${!operation && html`<${Act} label="Approve and apply" main refusal=${refusalOf(diff, refusal)}
-        question=${`Put exactly this plan in force? ${diff.sentence}.`} call=${{ method: "POST", path: `/v1/plans/${part(identity)}/apply`, body: {} }}
+        question=${`Apply exactly this plan? ${diff.sentence}.`} call=${{ method: "POST", path: `/v1/plans/${part(identity)}/apply`, body: {} }}
         done=${(answer) => setOperation(answer.value.operation.id)} says=${(answer) => answer.sentence} />`}
       ${operation && html`<${Progress} operation=${operation} />`}
     <//>`;

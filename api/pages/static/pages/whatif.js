@@ -1,4 +1,4 @@
-// What if its limits were others: sliders, and what the service says they would do.
+// Sliders for the limits of a datastream, with the effect of each position by dry run.
 
 import { html, useEffect, useState } from "../vendor/htm/standalone.module.js";
 import { ask, part } from "../lib/api.js";
@@ -7,14 +7,14 @@ import { effectOf, limitsCall, slidersOf } from "../views/preview.js";
 import { Moves } from "./preview.js";
 
 const PAUSE_MS = 400;
-export const title = ({ argument }) => `What if, ${argument}`;
+export const title = ({ argument }) => `What if: ${argument}`;
 
 export default function WhatIf({ argument: name }) {
   const { values, errors } = useAnswers({ all: `/v1/overview?datastream=${part(name)}`, definition: `/v1/datastreams/${part(name)}` }, 60000);
   const one = values.all?.value.datastreams[0];
   return html`
     <p class="crumb"><a href="#/">Datastreams</a> › <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>${name}</a> ›</p>
-    <div class="head"><h1>What if …</h1><span class="quiet">${name} had other limits</span></div>
+    <div class="head"><h1>What if …</h1><span class="quiet">change the limits of ${name}</span></div>
     <${Troubles} errors=${errors} />
     ${one && values.definition && html`<${Sliders} name=${name} one=${one} definition=${values.definition} usable=${one.usable_bytes_per_second} />`}`;
 }
@@ -42,16 +42,16 @@ function Sliders({ name, one, definition, usable }) {
       ${found.sliders.map((slider) => html`<${Slider} key=${slider.key} of=${slider} value=${slider.key in wanted ? wanted[slider.key] : slider.value}
         set=${(value) => setWanted({ ...wanted, [slider.key]: value })} />`)}
       ${refusal && html`<p class="small quiet">${refusal}</p>`}
-      <p class="small quiet">Each position is asked of the service as a dry run; nothing is changed.</p>
+      <p class="small quiet">Each position is evaluated by a dry run; nothing is changed.</p>
     <//>
-    ${!isAsked && html`<p class="quiet">Move a slider.</p>`}
+    ${!isAsked && html`<p class="quiet">Move a slider to see its effect.</p>`}
     <${Trouble} error=${answer.error} />
-    ${isAsked && answer.effect && html`<${Card} id="effect" title="What that would do">
+    ${isAsked && answer.effect && html`<${Card} id="effect" title="Effect">
       <div role="status"><${Facts} of=${answer.effect.facts} /></div>
       <ul>${answer.effect.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
       <${Moves} rows=${answer.effect.rows} />
       <${Call} call=${call} />
-      <${Act} label="Set these limits" refusal=${refusal} question=${`Change the limits of ${name}?`} call=${limitsCall(name, wanted, definition.etag, true)} says=${() => "They are set; the leader plans with them."} />
+      <${Act} label="Apply limits" refusal=${refusal} question=${`Change the limits of ${name}?`} call=${limitsCall(name, wanted, definition.etag, true)} says=${() => "Limits saved; the leader plans with them next."} />
     <//>`}`;
 }
 

@@ -1,74 +1,74 @@
-// What the leader advises: how many tasks and instances, for how long, and why. Pure.
+// Sizing advice of the leader: required tasks and instances, now and ahead, with reasons. Pure.
 
 import { count, isKnown, many, percent } from "../lib/format.js";
 
 const HOUR_MS = 3600000;
 
-/** "3", or "3 to 5" where the high end of a forecast needs more. */
+/** "3", or "3 to 5" if the high end of the forecast requires more. */
 export const intervalOf = (need) =>
   need.most_tasks > need.tasks ? `${count(need.tasks)} to ${count(need.most_tasks)}` : count(need.tasks);
 
-/** The line at the top: { tone, sign, word }. */
+/** The state in the heading: { tone, sign, word }. */
 export function standingOf(advice) {
   const { tasks, required_tasks: required, instances, required_instances: bearing } = advice;
-  if (!isKnown(required)) return { tone: "note", sign: "?", word: "not known" };
-  if (required > tasks || (isKnown(bearing) && bearing > instances)) return { tone: "bad", sign: "▲", word: "more is needed" };
-  if (advice.rises) return { tone: "warn", sign: "▲", word: "more will be needed" };
-  if (isKnown(advice.lower_since_ms)) return { tone: "idle", sign: "▼", word: "less would do" };
-  return { tone: "good", sign: "✓", word: "it fits" };
+  if (!isKnown(required)) return { tone: "note", sign: "?", word: "unknown" };
+  if (required > tasks || (isKnown(bearing) && bearing > instances)) return { tone: "bad", sign: "▲", word: "scale up" };
+  if (advice.rises) return { tone: "warn", sign: "▲", word: "scale up soon" };
+  if (isKnown(advice.lower_since_ms)) return { tone: "idle", sign: "▼", word: "scale down possible" };
+  return { tone: "good", sign: "✓", word: "right-sized" };
 }
 
-/** The number needed, or the least number where some needs are unknown. */
+/** The required number, or its lower bound if some requirements are unknown. */
 const needOf = (known, atLeast) => (isKnown(known) || !atLeast ? count(known) : `at least ${count(atLeast)}`);
 
-/** Numbers of the whole service. A moment is `ms`, with `note` in front of it. */
+/** Key figures of the whole service. */
 export function factsOf(advice) {
   const peak = advice.peak;
   const bearing = peak && isKnown(advice.peak_instances) ? `on ${many(advice.peak_instances, "instance")}` : "";
   return [
-    { name: "Tasks needed", text: needOf(advice.required_tasks, advice.tasks_at_least), note: isKnown(advice.tasks) ? `${count(advice.tasks)} now` : "" },
-    { name: "Instances needed", text: needOf(advice.required_instances, advice.instances_at_least), note: isKnown(advice.instances) ? `${count(advice.instances)} now` : "" },
-    { name: "At the peak", text: peak ? `${intervalOf(peak)} ${intervalOf(peak) === "1" ? "task" : "tasks"}` : "unknown", note: bearing },
-    { name: "Would do", text: isKnown(advice.lower_tasks) ? many(advice.lower_tasks, "task") : "nothing less" },
+    { name: "Required tasks", text: needOf(advice.required_tasks, advice.tasks_at_least), note: isKnown(advice.tasks) ? `${count(advice.tasks)} now` : "" },
+    { name: "Required instances", text: needOf(advice.required_instances, advice.instances_at_least), note: isKnown(advice.instances) ? `${count(advice.instances)} now` : "" },
+    { name: "Forecast peak", text: peak ? `${intervalOf(peak)} ${intervalOf(peak) === "1" ? "task" : "tasks"}` : "unknown", note: bearing },
+    { name: "Scale-down target", text: isKnown(advice.lower_tasks) ? many(advice.lower_tasks, "task") : "none" },
   ];
 }
 
-/** Moments that matter: [{ name, ms }]. */
+/** Relevant times: [{ name, ms }]. */
 export const momentsOf = (advice) =>
   [
-    { name: "less would do since", ms: advice.lower_since_ms },
-    { name: "more is needed from", ms: advice.rises ? advice.rises.hour_ms : null },
-    { name: "the peak is", ms: advice.peak ? advice.peak.hour_ms : null },
+    { name: "scale-down possible since", ms: advice.lower_since_ms },
+    { name: "scale-up required", ms: advice.rises ? advice.rises.hour_ms : null },
+    { name: "peak", ms: advice.peak ? advice.peak.hour_ms : null },
     { name: "computed", ms: advice.computed_ms },
   ].filter((one) => isKnown(one.ms));
 
-/** What would be saved, or is missing, over the forecast; "" without one. */
+/** Savings or shortage over the forecast period; "" without a forecast. */
 export function savingsOf(advice) {
   const sums = advice.sums;
   if (!sums) return "";
   const parts = [differenceOf(sums.task_hours, sums.needed_task_hours, "task-hour")];
   if (isKnown(sums.needed_instance_hours)) parts.push(differenceOf(sums.instance_hours, sums.needed_instance_hours, "instance-hour"));
-  return `In the next ${many(sums.hours, "hour")}, against what is there now: ${parts.join("; ")}.`;
+  return `Over the next ${many(sums.hours, "hour")}, compared with the current size: ${parts.join("; ")}.`;
 }
 
-/** What the last day and the last week needed, beside what is there and what their busiest hour needed. */
+/** Requirements of the last day and week, compared with the current size and with that of their busiest hour. */
 export const pastOf = (advice) => [pastNeedOf(advice.past_day, "day", 24), pastNeedOf(advice.past_week, "week", 168)];
 
 function pastNeedOf(past, span, hours) {
-  if (!past) return `What the last ${span} needed is not known.`;
-  const known = past.hours < hours ? ` (${many(past.hours, `hour of ${hours} is`, `hours of ${hours} are`)} known)` : "";
+  if (!past) return `The requirements of the last ${span} are unknown.`;
+  const known = past.hours < hours ? ` (data for ${count(past.hours)} of ${hours} hours)` : "";
   const { task_hours: there, needed_task_hours: needed } = past;
-  const saved = needed < there ? `; sizing by the hour would save ${count(there - needed)} (${percent((there - needed) / there)})` : "";
-  return `The last ${span}${known} needed ${many(needed, "task-hour")} at the least; what is there now takes ${count(there)}, the number of its busiest hour ${count(past.peak_task_hours)}${saved}.`;
+  const saved = needed < there ? `; hourly scaling would save ${many(there - needed, "task-hour")} (${percent((there - needed) / there)})` : "";
+  return `The last ${span}${known} required at least ${many(needed, "task-hour")}; the current size takes ${count(there)}, the size of the busiest hour ${count(past.peak_task_hours)}${saved}.`;
 }
 
 function differenceOf(there, needed, word) {
-  if (needed > there) return `${many(needed - there, `${word} is`, `${word}s are`)} missing (${count(needed)} needed, ${count(there)} there)`;
+  if (needed > there) return `${many(needed - there, word)} short (${count(needed)} required, ${count(there)} available)`;
   const saved = there - needed;
-  return saved ? `growing and shrinking would save ${many(saved, word)} of ${count(there)} (${percent(saved / there)})` : there === 1 ? `the one ${word} is needed` : `all ${many(there, word)} are needed`;
+  return saved ? `autoscaling would save ${count(saved)} of ${many(there, word)} (${percent(saved / there)})` : there === 1 ? `the one ${word} is required` : `all ${many(there, word)} are required`;
 }
 
-/** Of each group of datastreams, that which lacks most first. */
+/** Rows of the datastream groups, largest shortage first. */
 export const groupsOf = (advice) =>
   advice.groups
     .map((one) => ({
@@ -81,12 +81,12 @@ export const groupsOf = (advice) =>
     .sort((a, b) => b.lacks - a.lacks || a.name.localeCompare(b.name));
 
 function gradeOf(one) {
-  if (!one.tried || !isKnown(one.covered)) return "no such forecast has come true yet";
-  const off = isKnown(one.error) ? `, off by ${percent(one.error)} in the median` : "";
-  return `${percent(one.covered)} of ${many(one.tried, "forecast")} covered what came${off}`;
+  if (!one.tried || !isKnown(one.covered)) return "no past forecasts to compare yet";
+  const off = isKnown(one.error) ? `; median error ${percent(one.error)}` : "";
+  return `${percent(one.covered)} of ${many(one.tried, "forecast")} covered the requirement${off}`;
 }
 
-/** Columns for a chart of all groups together; none unless every group has a forecast of the same hours. */
+/** Columns of a chart of all groups together; empty unless every group has a forecast. */
 export function forecastOf(advice) {
   const nothing = { times: [], tasks: [], most: [], there: [] };
   if (!advice.groups.length || advice.groups.some((one) => !one.coming.length)) return nothing;
@@ -102,5 +102,5 @@ export function forecastOf(advice) {
   };
 }
 
-/** The last hour lasts until its end. */
+/** Repeat the last value, so that the last hour is drawn until its end. */
 const held = (values) => [...values, values.at(-1)];

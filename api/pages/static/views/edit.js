@@ -1,33 +1,33 @@
-// The form of a datastream: what it has, and the call that it makes. Pure.
+// Form of a datastream: its fields, and the resulting API call. Pure.
 
 import { count, many, rate } from "../lib/format.js";
 
 const GUARANTEES = ["at-least-once", "effectively-once", "exactly-once"];
-/** Each field: { key, label, hint, path, kind, isFixed }; a fixed one is chosen at the creation alone. */
+/** Each field: { key, label, hint, path, kind, isFixed }; a fixed field cannot change after the creation. */
 export const FIELDS = [
   { key: "name", label: "Name", path: ["name"], isFixed: true, isNeeded: true },
   { key: "owner", label: "Owner", path: ["owner"], isNeeded: true },
   { key: "source", label: "Source cluster", path: ["source", "cluster"], isFixed: true, isNeeded: true },
-  { key: "topics", label: "Topics", hint: "a regular expression over whole names, such as orders|users", path: ["source", "topics"], isNeeded: true },
-  { key: "exclude", label: "Except", hint: "a regular expression; empty: none", path: ["source", "exclude"] },
+  { key: "topics", label: "Topics", hint: "regular expression that matches whole names, such as orders|users", path: ["source", "topics"], isNeeded: true },
+  { key: "exclude", label: "Excluded topics", hint: "regular expression; empty: none", path: ["source", "exclude"] },
   { key: "destination", label: "Destination cluster", path: ["destination", "cluster"], isFixed: true, isNeeded: true },
-  { key: "rename", label: "Name there", hint: "* stands for the name at the source", path: ["destination", "name"], isFixed: true },
+  { key: "rename", label: "Destination topic name", hint: "* stands for the source topic name", path: ["destination", "name"], isFixed: true },
   { key: "guarantee", label: "Guarantee", path: ["guarantee"], kind: GUARANTEES },
-  { key: "start", label: "Start", hint: "earliest, latest, or a moment such as 2026-01-31T08:00:00Z", path: ["start"], isFixed: true },
-  { key: "objective", label: "99 % arrive within, in ms", hint: "empty: no objective", path: ["objective", "milliseconds"], kind: "number" },
-  { key: "min_tasks", label: "At least this number of tasks", path: ["limits", "min_tasks"], kind: "number" },
-  { key: "max_tasks", label: "At most this number of tasks", hint: "empty: no limit", path: ["limits", "max_tasks"], kind: "number" },
-  { key: "quota", label: "Quota, in bytes a second", hint: "empty: none", path: ["quota", "bytes_per_second"], kind: "number" },
+  { key: "start", label: "Start", hint: "earliest, latest, or a time such as 2026-01-31T08:00:00Z", path: ["start"], isFixed: true },
+  { key: "objective", label: "Latency objective (p99), in ms", hint: "empty: no objective", path: ["objective", "milliseconds"], kind: "number" },
+  { key: "min_tasks", label: "Minimum number of tasks", path: ["limits", "min_tasks"], kind: "number" },
+  { key: "max_tasks", label: "Maximum number of tasks", hint: "empty: no limit", path: ["limits", "max_tasks"], kind: "number" },
+  { key: "quota", label: "Quota, in bytes per second", hint: "empty: no quota", path: ["quota", "bytes_per_second"], kind: "number" },
 ];
 const DEFAULTS = { rename: "*", guarantee: "effectively-once", start: "earliest", min_tasks: "1" };
 
 const at = (document, path) => path.reduce((found, name) => found?.[name], document);
 
-/** The texts of the fields. `definition`: null for one that is created. */
+/** Return the texts of the fields. `definition`: null for a new datastream. */
 export const valuesOf = (definition) =>
   Object.fromEntries(FIELDS.map(({ key, path }) => [key, definition ? String(at(definition, path) ?? "") : DEFAULTS[key] || ""]));
 
-/** Labels of needed fields that are empty. */
+/** Return the labels of required fields that are empty. */
 export const missingOf = (values) => FIELDS.filter((field) => field.isNeeded && !values[field.key].trim()).map((field) => field.label);
 
 function documentOf(fields, values) {
@@ -45,9 +45,9 @@ function documentOf(fields, values) {
   return found;
 }
 
-/** The call that creates it, or changes what differs from `definition`. `isReal`: not as a dry run. */
+/** Return the call that creates the datastream, or changes the fields that differ from `definition`. `isReal`: no dry run. */
 export function callOf(values, definition, etag, isReal) {
-  const query = isReal ? `?reason=${encodeURIComponent("asked for on the web page")}` : "?dry_run=true";
+  const query = isReal ? `?reason=${encodeURIComponent("requested on the web page")}` : "?dry_run=true";
   if (!definition) {
     const wanted = FIELDS.filter(({ key, kind }) => !(kind === "number" && !values[key].trim()));
     return { method: "POST", path: `/v1/datastreams${query}`, body: documentOf(wanted, values) };
@@ -58,10 +58,10 @@ export function callOf(values, definition, etag, isReal) {
            headers: { "If-Match": etag || "*" }, body: documentOf(changed, values) };
 }
 
-/** Whether anything would be changed. */
+/** Return whether the call changes anything. */
 export const isChange = (call) => Object.keys(call.body).length > 0;
 
-/** What stops, in a sentence, before it is confirmed; "" where nothing does. `answer`: of the dry run. */
+/** Return a sentence about partitions that stop, for the confirmation; "" if there are none. `answer`: of the dry run. */
 export function stopsOf(answer) {
   if (!answer.stops.length) return "";
   const topics = new Map();
@@ -71,6 +71,6 @@ export function stopsOf(answer) {
   }
   const loads = answer.stops.map((one) => one.bytes_per_second).filter((one) => one !== null);
   const named = [...topics].slice(0, 10).map(([topic, number]) => `${topic} (${count(number)})`).join(", ");
-  const carried = loads.length ? `, which carry ${loads.length < answer.stops.length ? "at least " : ""}${rate(loads.reduce((sum, one) => sum + one, 0))}` : "";
+  const carried = loads.length ? `, total load ${loads.length < answer.stops.length ? "at least " : ""}${rate(loads.reduce((sum, one) => sum + one, 0))}` : "";
   return `${many(answer.stops.length, "partition stops", "partitions stop")}: ${named}${topics.size > 10 ? " and others" : ""}${carried}.`;
 }

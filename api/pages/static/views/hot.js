@@ -1,10 +1,10 @@
-// Partitions by load: which are too heavy for a task, and what helps. Pure.
+// Partitions by load: those too heavy for a task, and recommendations. Pure.
 
 import { count, isKnown, many, percent, rate } from "../lib/format.js";
 
-const SKEWED = 2; // as the query `offending` of `headrace pinot query` has it: from this multiple of the topic's other partitions on the key is at fault
+const SKEWED = 2; // multiple of the mean of the topic's other partitions from which the key is the cause, as in the query `offending` of `headrace pinot query`
 
-/** The datastream to begin with: the one with most hot partitions, else that with the fullest task. */
+/** Return the datastream to show first: the one with most hot partitions, else with the fullest task. */
 export function firstToLookAt(overview) {
   const urgency = (one) => [one.hot || 0, one.fullest_bytes_per_second || 0];
   const [first] = [...overview.datastreams].sort((a, b) => {
@@ -24,12 +24,12 @@ function topicsOf(partitions) {
   return topics;
 }
 
-/** Names of partitions that are hot, the heaviest first, at most `most`. */
+/** Return at most `most` names of hot partitions, heaviest first. */
 export function hotNames(rows, most) {
   return rows.filter((row) => row.standing.tone === "bad" || row.standing.tone === "warn").slice(0, most).map((row) => row.name);
 }
 
-/** By partition, since when it is hot: { ms, isLonger, text } or null. `history`: of /loads/history. */
+/** Return since when each hot partition is hot: { ms, isLonger, heavyMs, means }. `history`: of /loads/history. */
 export function sinceOf(history) {
   const found = new Map();
   for (const one of history?.series || []) {
@@ -43,20 +43,20 @@ export function sinceOf(history) {
   return found;
 }
 
-/** Loads by hour as heights between 0 and 1, for a small picture; null where nothing is known of an hour. */
+/** Hourly loads as heights between 0 and 1, for a sparkline; null for an hour without data. */
 export function heightsOf(means) {
   const most = Math.max(...means.filter(isKnown), 0);
   return means.map((mean) => (isKnown(mean) ? (most ? mean / most : 0) : null));
 }
 
-/** The small picture in words. */
+/** Description of the sparkline. */
 export function heightsText(means) {
   const known = means.filter(isKnown);
   if (!known.length) return "";
-  return `by hour: between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}, ${rate(known.at(-1))} in the newest of ${many(known.length, "hour")}`;
+  return `hourly load between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}, ${rate(known.at(-1))} in the latest of ${many(known.length, "hour")}`;
 }
 
-/** Rows, the heaviest first. `events`: those of the datastream, for the history of each partition. */
+/** Rows, heaviest first. `events`: events of the datastream, for the moves of each partition. */
 export function rowsOf(loads, usable, events) {
   const topics = topicsOf(loads.partitions);
   const moves = new Map();
@@ -78,8 +78,8 @@ function rowOf(one, rank, usable, topic, isPart, moves) {
     rank, name, task: one.task || "no task", instance: one.instance || "no instance",
     load: `${one.is_lower_bound ? "at least " : ""}${rate(load)}`, share, shareText: percent(share),
     standing: standingOf(one, share), measuredMs: one.measured_at_ms, source: one.rate_source || "",
-    skew: skew === null ? "unknown" : skew === Infinity ? "all of the topic" : `${skew.toFixed(1)} × the others`,
-    topicShare: topic?.load && !isPart && isKnown(load) ? `${percent(load / topic.load)} of ${many(topic.partitions, "partition")}` : "",
+    skew: skew === null ? "unknown" : skew === Infinity ? "entire topic" : `${skew.toFixed(1)} × mean of others`,
+    topicShare: topic?.load && !isPart && isKnown(load) ? `${percent(load / topic.load)} of the load of ${many(topic.partitions, "partition")}` : "",
     advice: adviceOf(one, skew),
     history: (moves.get(name) || []).map((event) => ({ key: event.event_key, ms: event.time_ms, text: event.sentence,
       load: isKnown(event.bytes_per_second) ? rate(event.bytes_per_second) : "" })),
@@ -100,20 +100,20 @@ function standingOf(one, share) {
 
 function adviceOf(one, skew) {
   if (!one.is_hot) return "";
-  if (skew === null) return "Look at the topic: its other loads are not known";
+  if (skew === null) return "Check the topic: the loads of its other partitions are unknown";
   return skew >= SKEWED
-    ? `Fix the key: it carries far more than the others of ${one.topic}`
-    : `Add partitions to ${one.topic}: its load is even, and too high for their number`;
+    ? `Fix the partitioning key: this partition carries far more than the others of ${one.topic}`
+    : `Add partitions to ${one.topic}: its load is evenly distributed, but too high for its number of partitions`;
 }
 
-/** The sentence above the table. */
+/** Summary above the table. */
 export function sentenceOf(rows, loads, usable) {
-  if (loads.no_answer) return `The leader does not answer, so no load is known: ${loads.no_answer}.`;
-  if (!loads.provider) return "No load was measured yet.";
+  if (loads.no_answer) return `Loads are unknown because the leader does not respond: ${loads.no_answer}.`;
+  if (!loads.provider) return "No loads measured yet.";
   const hot = rows.filter((row) => row.standing.tone === "bad" || row.standing.tone === "warn");
-  if (!isKnown(usable)) return "Placement is not by load, so that no partition is too heavy for a task.";
-  if (!hot.length) return `No partition is hot: none carries half of the ${rate(usable)} that a task may.`;
+  if (!isKnown(usable)) return "Placement ignores load, so no partition is too heavy for a task.";
+  if (!hot.length) return `No partition is hot: each carries less than half of the usable capacity of a task (${rate(usable)}).`;
   const [first] = hot;
-  return `${first.name} is the hottest: ${first.load}, ${first.shareText} of the ${rate(usable)} that a task may carry.` +
-    (hot.length > 1 ? ` ${count(hot.length)} partitions are hot: they carry half of that or more.` : "");
+  return `${first.name} is the hottest: ${first.load}, ${first.shareText} of the usable capacity of a task (${rate(usable)}).` +
+    (hot.length > 1 ? ` ${count(hot.length)} partitions are hot, with at least half of that capacity.` : "");
 }

@@ -1,10 +1,10 @@
-// A plan that is not in force, as a diff. Pure.
+// Diff of a proposed plan. Pure.
 
 import { count, isKnown, percent, rate } from "../lib/format.js";
 
-const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance}` : ""}` : "nobody");
+const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance}` : ""}` : "no task");
 
-/** What a proposal would change. `before`: tasks now. */
+/** Changes of a proposal. `before`: current number of tasks. */
 export function diffOf(proposal, before) {
   return {
     sentence: proposal.sentence,
@@ -17,11 +17,11 @@ export function diffOf(proposal, before) {
     reasons: proposal.reasons,
     facts: [
       { name: "Tasks", text: isKnown(before) && before !== proposal.tasks ? `${count(before)} → ${count(proposal.tasks)}` : count(proposal.tasks),
-        note: isKnown(proposal.task_lower_bound) ? `no plan that fits has fewer than ${count(proposal.task_lower_bound)}` : "" },
-      { name: "Partitions that move", text: count(proposal.moves.length), note: "each pauses for up to about a second" },
-      { name: "They carry", text: rate(proposal.moved),
-        note: isKnown(proposal.moved_lower_bound) ? `no plan as good moves less than ${rate(proposal.moved_lower_bound)}` : "" },
-      { name: "Loads", text: proposal.loads_known ? "measured" : "unknown", note: proposal.loads_known ? "" : "partitions are dealt by count" },
+        note: isKnown(proposal.task_lower_bound) ? `lower bound: ${count(proposal.task_lower_bound)}` : "" },
+      { name: "Partitions to move", text: count(proposal.moves.length), note: "each pauses for about 1 s at most" },
+      { name: "Their load", text: rate(proposal.moved),
+        note: isKnown(proposal.moved_lower_bound) ? `lower bound for an equally good plan: ${rate(proposal.moved_lower_bound)}` : "" },
+      { name: "Loads", text: proposal.loads_known ? "measured" : "unknown", note: proposal.loads_known ? "" : "partitions are distributed by count" },
     ],
     rows: proposal.moves.map((one) => ({
       key: `${one.datastream}/${one.partition}`, partition: one.partition,
@@ -30,23 +30,23 @@ export function diffOf(proposal, before) {
   };
 }
 
-/** Why a plan cannot be approved now; "" where it can. */
+/** Return why a plan cannot be approved now; "" if it can. */
 export function refusalOf(diff, ofRole) {
   if (ofRole) return ofRole;
-  if (diff.isAsked) return `${diff.askedBy} has had it applied already`;
-  if (!diff.isTrue) return `it is not true any more: ${diff.changed.join("; ")}`;
-  return diff.isEmpty ? "it changes nothing" : "";
+  if (diff.isAsked) return `${diff.askedBy} has already approved it`;
+  if (!diff.isTrue) return `the plan is outdated: ${diff.changed.join("; ")}`;
+  return diff.isEmpty ? "the plan changes nothing" : "";
 }
 
-/** What a change of limits would do, out of the answer of a dry run. */
+/** Effect of a change, from the response of a dry run. */
 export function effectOf(answer) {
   const parts = [["starts", "start"], ["stops", "stop"], ["moves", "move"], ["restarts", "restart"]];
   return {
     facts: [
       { name: "Tasks", text: answer.tasks_before === answer.tasks_after ? count(answer.tasks_after) : `${count(answer.tasks_before)} → ${count(answer.tasks_after)}` },
-      ...parts.map(([key, word]) => ({ name: `Partitions that ${word}`, text: count(answer[key].length) })),
-      { name: "Interrupted", text: answer.starts.length + answer.moves.length + answer.restarts.length + answer.stops.length ? rate(answer.interrupted_bytes_per_second) : "nothing",
-        note: "arrives meanwhile" },
+      ...parts.map(([key, word]) => ({ name: `Partitions to ${word}`, text: count(answer[key].length) })),
+      { name: "Interrupted load", text: answer.starts.length + answer.moves.length + answer.restarts.length + answer.stops.length ? rate(answer.interrupted_bytes_per_second) : "none",
+        note: "arriving at these partitions" },
     ],
     reasons: answer.reasons,
     changes: answer.changes.map((one) => ({ field: one.field, before: JSON.stringify(one.before), after: JSON.stringify(one.after) })),
@@ -57,21 +57,21 @@ export function effectOf(answer) {
   };
 }
 
-/** The sliders of a datastream: what it has, and how far each goes. */
+/** Sliders of a datastream: current values and ranges. */
 export function slidersOf(definition, one, usable) {
   const most = Math.max(8, (one.tasks || 1) * 3, definition.limits.max_tasks || 0, (one.required_tasks || 0) * 2);
   const fullest = Math.max(1, Math.ceil((one.partitions || 1)));
   return {
-    note: isKnown(usable) && isKnown(one.fullest_bytes_per_second) ? `The fullest task carries ${percent(one.fullest_bytes_per_second / usable)} of what it may.` : "",
+    note: isKnown(usable) && isKnown(one.fullest_bytes_per_second) ? `The fullest task uses ${percent(one.fullest_bytes_per_second / usable)} of its usable capacity.` : "",
     sliders: [
-      { key: "min_tasks", label: "At least this number of tasks", least: 1, most, value: definition.limits.min_tasks, off: null },
-      { key: "max_tasks", label: "At most this number of tasks", least: 1, most, value: definition.limits.max_tasks ?? null, off: "no limit" },
-      { key: "max_partitions_per_task", label: "Partitions of a task at most", least: 1, most: fullest, value: definition.limits.max_partitions_per_task ?? null, off: "no limit" },
+      { key: "min_tasks", label: "Minimum number of tasks", least: 1, most, value: definition.limits.min_tasks, off: null },
+      { key: "max_tasks", label: "Maximum number of tasks", least: 1, most, value: definition.limits.max_tasks ?? null, off: "no limit" },
+      { key: "max_partitions_per_task", label: "Maximum partitions per task", least: 1, most: fullest, value: definition.limits.max_partitions_per_task ?? null, off: "no limit" },
     ],
   };
 }
 
-/** The call that asks, or does. */
+/** Return the call for a dry run, or for the change. */
 export const limitsCall = (name, limits, etag, isReal) => ({
   method: "PATCH", path: `/v1/datastreams/${encodeURIComponent(name)}${isReal ? "" : "?dry_run=true"}`,
   type: "application/merge-patch+json", headers: { "If-Match": etag || "*" }, body: { limits },
