@@ -53,11 +53,11 @@ class Policy:
     relieve a task. `settling`: number of observations, including the present one, in which a task must have
     been overloaded or the load must have needed more tasks. `move_slack`: share of the least bytes that an
     incremental plan may move in addition to move fewer partitions. `move_budget`: share of all bytes that a
-    plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free for an incremental
-    plan to become a full one automatically; None: only on request. `exact_cells`: partitions with load *
-    tasks, up to which the solver is tried on all partitions. `effort`: factor for every step limit. `seed`:
-    seed of random choices. `keep_reason`: why no task is removed, if the planner and not the datastream set
-    the minimum of tasks.
+    plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free for an
+    incremental plan to become a full one automatically; None: only on request. `exact_cells`: partitions with
+    load * tasks, up to which the solver is tried on all partitions. `effort`: factor for every step limit.
+    `seed`: seed of random choices. `keep_reason`: why no task is removed, if the planner and not the
+    datastream set the minimum of tasks.
     """
 
     mode: Mode = Mode.FULL

@@ -1,8 +1,8 @@
 """The load provider of the assigner: loads from Pinot as `mirror.ports.LoadProvider`.
 
-Each partition gets the load of its own samples, else of the same hour of earlier weeks, else its topic's mean,
-else a configured default. Each load is marked with its level, rate source and measurement time. Reports are
-cached, so Pinot may be unavailable for a while; notes tell when a report is stale or incomplete.
+Each partition gets the load of its own samples, else of the same hour of earlier weeks, else its topic's
+mean, else a configured default. Each load is marked with its level, rate source and measurement time. Reports
+are cached, so Pinot may be unavailable for a while; notes tell when a report is stale or incomplete.
 """
 
 from __future__ import annotations
