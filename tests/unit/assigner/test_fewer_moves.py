@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,16 +11,17 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.problem import Mode, Policy
 from mirror.model.load import TaskLimits
-from tests.unit.assigner.test_incremental import CAPACITY, loads_of, tasks_of
+from tests.placement_data import loads_of, tasks_of
+from tests.unit.assigner.test_incremental import CAPACITY
 
 BYTES = Policy(mode=Mode.INCREMENTAL, settling=1)
 MOVES = replace(BYTES, move_slack=0.1)
 
 
 def answer(
-    rates: list[float], home: list[int], policy: Policy, limits: TaskLimits | None = None
+    rates: Sequence[float], home: list[int], policy: Policy, limits: TaskLimits | None = None
 ) -> PlacementAnswer:
-    return plan(loads_of(rates), CAPACITY, limits, policy, tasks_of(home))
+    return plan(loads_of(list(rates)), CAPACITY, limits, policy, tasks_of(home))
 
 
 def test_two_heavy_partitions_move_in_place_of_many_light_ones_for_a_few_more_bytes() -> None:

@@ -105,8 +105,8 @@ def test_what_is_not_true_any_more_is_not_applied_and_says_what_has_changed(worl
         step = application_of(other, proposal, REQUEST, 3)
         assert step.decision is None
         assert said in str(step.failure)
-    homes = {placement.instance for placement in proposal.placed}
-    for name in homes - {None}:
+    homes = {placement.instance for placement in proposal.placed if placement.instance is not None}
+    for name in homes:
         left = tuple(one for one in world.live if one.name != name)
         step = application_of(replace(world, live=left), proposal, REQUEST, 3)
         assert step.decision is None
