@@ -318,7 +318,7 @@ def test_everything_after_the_last_slash_is_the_expression() -> None:
 
 @pytest.mark.parametrize("role", ["source", "destination"])
 def test_what_is_asked_for_through_tls_is_not_copied_openly(role: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"its {role} 'a:1' is reached through TLS.*security.protocol"):
+    with pytest.raises(InvalidRequest, match=f"{role} 'a:1'.*TLS.*security.protocol"):
         read(document(**{role: {"connectionString": "kafkassl://a:1/*"}}))
     assert read(document(source={"connectionString": "kafkassl://source-host:9092/t"})).source == SOURCE
 
@@ -584,7 +584,7 @@ def test_a_stop_that_somebody_undoes_says_so(client: Client, site: Site) -> None
     site.while_asleep = undo
     answer = client.post("/datastream/orders?action=stop", json={})
     assert answer.status_code == 405
-    assert "cause=it is READY now" in answer.json()["message"]
+    assert re.search("cause=[^;]*READY", answer.json()["message"])
 
 
 def test_partitions_are_paused_and_resumed_as_the_java_client_does(client: Client, site: Site) -> None:

@@ -114,7 +114,7 @@ def test_one_caller_does_not_take_every_slow_call() -> None:
         try:
             mine = [asyncio.create_task(calls.of(LOUD).run(go.wait)) for _ in range(2)]
             await asyncio.sleep(0)
-            with pytest.raises(TooOften, match="2 calls of owner loud"):
+            with pytest.raises(TooOften, match="owner loud"):
                 await calls.of(LOUD).run(lambda: True)
             others = [calls.of(frozenset({f"other-{one % 3}"})) for one in range(MOST_AT_ONCE - 2)]
             theirs = [asyncio.create_task(one.run(go.wait)) for one in others]
