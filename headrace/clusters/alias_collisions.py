@@ -19,5 +19,5 @@ def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
                 yield (
                     f"SAME NAME: {section}: {named} share the name {name.upper()} in environment variables,"
                     " so"
-                    " such variables are rejected; rename one of them, or use password_file"
+                    " such variables are rejected; rename an alias, or use password_file"
                 )

@@ -53,8 +53,8 @@ class ClusterDirectory:
         return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
-        """Return the patterns of listeners that brokers of an address may advertise: not those of an alias,
-        which has its own permissions."""
+        """Return patterns of the listeners that brokers of an address may advertise. Listeners of an alias
+        are excluded, because an alias has its own permissions."""
         taken = {server for one in self._clusters.values() for server in _servers(one.bootstrap_servers)}
         taken |= {name for one in self._clusters.values() for name in one.advertised if name.strip("*:")}
         return [*(f"!{one}" for one in sorted(taken) if not one.startswith("!")), *self._addresses]

@@ -10,7 +10,7 @@ def own_topics(settings: HeadraceSettings) -> frozenset[str]:
     mirrored into them.
 
     Topics of the sampler are not included: they belong to Cruise Control, and another Cruise Control may read
-    a copy of them.
+    their copies.
     """
     mirror, pmp = settings.mirror, settings.pmp
     return frozenset(

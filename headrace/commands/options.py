@@ -44,5 +44,5 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AtOption = Annotated[
-    str, typer.Option("--at", help="Instances to call, host:port[,host:port…] (default: from the settings).")
+    str, typer.Option("--at", help="Instances to call, host:port[,...] (default: from the settings).")
 ]

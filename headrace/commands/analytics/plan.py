@@ -142,7 +142,7 @@ def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
     groups = connect(at, config).get("/v1/plan", datastream=name, tasks="false")["groups"]
     found: Mapping[str, Any] | None = groups[0]["capacity"] if groups else None
     if found is None:
-        raise InvalidRequest(f"--capacity-of {name}: the service has no plan of it yet")
+        raise InvalidRequest(f"--capacity-of {name}: the service has not computed a plan yet")
     return {key: found[key] for key in ("bytes_per_second", "messages_per_second", "utilisation_percent")}
 
 

@@ -185,7 +185,7 @@ def test_wrong_use_does_nothing(
     ("text", "said"),
     [
         ("source: {}", "has no name"),
-        (f"{ORDERS}---{ORDERS}", "orders"),
+        (f"{ORDERS}---{ORDERS}", "orders is defined"),
         ("just a text", "has no name"),
         ("", "no definition"),
         ("name: orders\nname: orders", "duplicate"),
@@ -267,7 +267,7 @@ def test_a_person_is_asked(
     monkeypatch.setattr(sys, "stdin", Keyboard(answer))
     done = headrace("apply", "-f", str(file))
     assert done.code == code
-    assert "?" in done.err
+    assert "changes?" in done.err
     assert bool(names(site)) is (code == 0)
     assert ("no changes" in done.err) is (code == 1)
 
