@@ -182,5 +182,5 @@ def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
 
 def _suspicion(trial: _Trial) -> str:
     if len(trial.groups) == 1:
-        return f"copied in isolation: its worker process died {trial.deaths} times while it was alone"
+        return f"copied in isolation: its worker process crashed {trial.deaths} times while it was alone"
     return f"copied in isolation: one of {counted(len(trial.groups), 'datastream')} crashes its worker"

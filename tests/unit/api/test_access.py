@@ -222,7 +222,7 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     body = a_body("guest", source={"cluster": "source", "topics": "v"}, metadata=metadata)
     assert guarded.admin.post("/v1/datastreams", json=body).status_code == 201
     given = guarded.admin.patch("/v1/datastreams/guest", json={"owner": "theirs"}, headers={"If-Match": "*"})
-    assert (given.status_code, "are alike" in given.text) == (400, True)
+    assert (given.status_code, "owner" in given.text) == (400, True)
     stored = guarded.site.definitions.get(DatastreamName("guest"))  # a former version let them differ
     parted = {**stored.datastream.metadata, "owner": "theirs"}
     guarded.site.definitions.replace(stored, replace(stored.datastream, metadata=parted))

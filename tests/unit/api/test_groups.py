@@ -128,7 +128,7 @@ def test_members_give_one_consumer_group(site: Site) -> None:
     body = a_body("b", metadata={**GROUP, "group.id": "other"}, source={"cluster": "source", "topics": "u"})
     for answer in (over_brooklin, site.client.post("/v1/datastreams", json=body)):
         assert answer.status_code == 400
-        assert "a commits its positions to group.id mine, not to other" in answer.text
+        assert "group.id mine" in answer.text
     body["metadata"]["group.id"] = "mine"
     assert site.client.post("/v1/datastreams", json=body).status_code == 201
     other = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
@@ -151,7 +151,7 @@ def test_a_member_becomes_no_other_than_its_mates(group: Site, changes: Any) -> 
     """Or its owner would have said what becomes of the records of others, whom joining must not surprise."""
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, "a", changes, **query)
-        assert (refused.status_code, "are alike" in refused.json()["detail"]) == (400, True)
+        assert (refused.status_code, "group shared" in refused.json()["detail"]) == (400, True)
     assert group.stored("a").metadata["owner"] == "tests"
     assert group.stored("a").policy == group.stored("b").policy
 
@@ -168,7 +168,7 @@ def together(site: Site, **on_loss: str) -> Response:
 
 def test_members_change_together(group: Site) -> None:
     refused = together(group, a="continue", b="halt")
-    assert (refused.status_code, "are alike" in refused.text) == (400, True)
+    assert (refused.status_code, "group shared" in refused.text) == (400, True)
     assert together(group, a="continue", b="continue").status_code == 200
     assert [group.stored(name).policy.on_loss.value for name in "ab"] == ["continue"] * 2
 
@@ -253,7 +253,7 @@ def test_what_is_paused_stays_so_until_the_later_of_both_ends(group: Site) -> No
     assert first["halt"] == {"reason": "first", "requested_by": "you", "since_ms": now_ms, "until_ms": None}
     assert (second["halt"]["reason"], second["halt"]["until_ms"]) == ("tests", now_ms + 60_000)
     again = group.client.post(f"{SHARED}/pause", json={"for_seconds": 30})
-    assert (again.status_code, "changes none" in again.json()["detail"]) == (409, True)
+    assert (again.status_code, again.json()["kind"]) == (409, "IllegalTransition")
     lasting = group.client.post(f"{SHARED}/pause", json={}).json()["datastreams"]
     assert [one["halt"]["until_ms"] for one in lasting] == [None, None]
 

@@ -147,7 +147,7 @@ def test_a_cluster_under_its_address_has_the_rights_of_its_alias() -> None:
     assert refused(owned("anybody", **by_address)) == ""
     assert refused(owned("anybody", **by_address), same_as=is_source) == "/source/cluster"
     assert refused(owned("orders", **by_address), same_as=is_source) == ""
-    with pytest.raises(InvalidRequest, match=f"cluster source, which {ADDRESS} is, or may be"):
+    with pytest.raises(InvalidRequest, match=f"cluster source .*{ADDRESS}"):
         ADMISSION.check(owned("anybody", **by_address), None, is_source)
 
 
@@ -292,7 +292,7 @@ def test_a_plug_in_that_there_is_not_is_refused_with_those_that_there_are(word: 
             everybody.check(other, former, another)
     with pytest.raises(InvalidRequest) as caught:
         everybody.check(other, None, another)
-    assert caught.value.advice == "there are simple, one-each"
+    assert "simple, one-each" in caught.value.advice
     everybody.check(replace(other, selection=TopicSelection("t")), other, another)
     everybody.check(a_datastream(), other, another)
 
