@@ -36,8 +36,8 @@ def test_the_share_is_the_same_in_every_process_and_version() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"shard": 2, "shards": 2}, "shard 2 is none of 2 shards"),
-        ({"parallelism": 17}, "parallelism 17 is above buckets 16"),
+        ({"shard": 2, "shards": 2}, "shard 2 "),
+        ({"parallelism": 17}, "parallelism 17 .* 16"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, int], sentence: str) -> None:
