@@ -334,7 +334,7 @@ def test_a_dry_run_of_a_group_shows_every_member_and_writes_nothing(group: Site)
         ("/b/status", "PAUSED"),
     ]
     assert [one["partition"] for one in found["stops"]] == ["t-0", "t-1", "u-0", "u-1"]
-    assert (found["tasks_before"], found["tasks_after"]) == (1, 0)
+    assert (found["tasks_before"], found["tasks_after"]) == (1, 1)
     assert group.server.dump() == before
     assert group.client.post(f"{SHARED}/resume", json={}, params={"dry_run": "true"}).status_code == 409
 

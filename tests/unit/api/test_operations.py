@@ -154,7 +154,7 @@ def test_a_deletion_runs_until_the_definition_is_gone(client: Client, site: Site
 
 @pytest.mark.parametrize(
     ("path", "begins"),
-    [("/v1/datastreams/orders", "somebody"), ("/datastream/orders", "Brooklin's REST, somebody")],
+    [("/v1/datastreams/orders", "client"), ("/datastream/orders", "Brooklin's REST, client")],
 )
 def test_who_deletes_without_a_name_is_known_by_address_and_call(
     client: Client, site: Site, path: str, begins: str

@@ -46,7 +46,7 @@ SIDES = "--source a:1 --destination b:1"
         ("pmp sampler --cluster source --interval soon", "90s, 10m, 6h"),
         ("pmp sampler --cluster nosuch", "destination, source"),
         ("pmp loads --cluster x --statistic median", "median"),
-        ("serve --port 0", "set mirror.instance_name"),
+        ("serve --port 0", "mirror.instance_name"),
         ("serve --port 70000", "65535"),
         ("config check --config .", "cannot read"),
         ("config check --config binary.toml", "binary.toml"),

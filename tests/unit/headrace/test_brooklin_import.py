@@ -193,7 +193,7 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
         (a_stream("o", metadata={"system.pausedSourcePartitions": "?"}), "pausedSourcePartitions"),
         (a_stream("o", metadata={"system.ttl.ms": "1000"}), "time to live"),
         (a_stream("o", status="CONFUSED"), "status 'CONFUSED'"),
-        (a_stream("o") | {"source": {"connectionString": f"kafkassl://{SOURCE_BROKERS}/t"}}, "through TLS"),
+        (a_stream("o") | {"source": {"connectionString": f"kafkassl://{SOURCE_BROKERS}/t"}}, "TLS"),
     ],
 )
 def test_what_cannot_be_created_says_why(stream: dict[str, Any], why: str) -> None:

@@ -20,7 +20,6 @@ from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
 STREAM = {"content-type": "text/event-stream; charset=utf-8"}
-GAP = "what happened in between is not kept any more"
 FOLLOW = ("events", "--follow")
 Answer = Callable[[], httpx.Response]
 
@@ -114,15 +113,11 @@ def test_a_lost_connection_is_made_again_and_nothing_is_told_twice_or_missed(
 def test_what_was_dropped_meanwhile_is_said_to_be_a_gap(answers: list[Answer], headrace: Headrace) -> None:
     answers += [stream(Log("a").after("0-0"), breaks=True), stream(Log(*"abcd", dropped=3).after("1-0"))]
     shown = headrace(*FOLLOW, "--since", "0-0").out.splitlines()
-    assert [one.rpartition(": ")[2] for one in shown] == [
-        "a",
-        GAP,
-        "d",
-    ]
+    assert [one.rpartition(": ")[2] for one in (shown[0], shown[2])] == ["a", "d"]
     assert shown[1].startswith("gap: ")
     answers += [stream(Log(*"abcd", dropped=3).after("1-0"))]
     first, second = map(json.loads, headrace(*FOLLOW, "--json").out.splitlines())
-    assert (first, second["sentence"]) == ({"gap": GAP}, "d")
+    assert (first.keys(), second["sentence"]) == ({"gap"}, "d")
 
 
 def test_an_instance_that_is_away_or_busy_meanwhile_is_asked_again(
