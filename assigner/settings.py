@@ -24,14 +24,14 @@ class UnknownLoads(Settings):
 
 
 class AssignerSettings(Settings):
-    """Settings of plans; docs/placement.md explains each with figures."""
+    """Settings of the planner; docs/placement.md explains each with figures."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Relative distance to the best possible maximum load that a rebalance reaches; lower values move more
     bytes."""
     rebalance_gain: float = Field(default=0.05, ge=0, le=1)
-    """Share of a task's usable capacity by which a rebalance must relieve the fullest task or instance to
-    level at all."""
+    """Minimum relief of the fullest task or instance for a rebalance to level tasks, as a share of a task's
+    usable capacity."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
     """Share of each remaining task that must stay free when tasks are removed; 0.2 tolerates noise of 10
     %."""
