@@ -14,7 +14,7 @@
     ├── AlreadyBusy           another process is starting or stopping the same stack
     └── Cancelled             cancelled by the caller
 
-`advice`: one sentence that tells the user what to do.
+`advice`: one sentence that says what the user can do.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) ->
         return kept
     moved = moved_units(problem.sizes, problem.home, kept.task_of)
     allowed = max(moved, int(kept.moved_bound * (1 + policy.move_slack)))
-    search = _Search(
+    search = _MoveSearch(
         problem, kept, Arrangement(problem.sizes, kept.task_of, len(kept.alive)), allowed - moved
     )
     for _ in range(_PASSES):
@@ -86,7 +86,7 @@ def _fewest(sizes: Ints, homes: TaskOf, tasks: int, target: Ints) -> int:
 
 
 @dataclass(slots=True)
-class _Search:
+class _MoveSearch:
     """`slack`: units that may still move beyond those that move now."""
 
     problem: Problem

@@ -85,8 +85,7 @@ class Control:
 
     def of(self, caller: Caller) -> Control:
         """Return the use cases for one caller: they raise Forbidden without rights, and record the caller's
-        name.
-        """
+        name."""
         mine = copy.copy(self)
         mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
         return mine
@@ -99,16 +98,14 @@ class Control:
     def check_right(self, name: DatastreamName) -> Datastream:
         """Return a datastream if the caller may change its tasks, also for all datastreams that share them.
 
-        Raises NotFound, DamagedState, Forbidden.
-        """
+        Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
         """Return why not every reader of the datastream may read the positions of a consumer group at its
-        clusters; empty if allowed.
-        """
+        clusters; empty if allowed."""
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
@@ -123,8 +120,7 @@ class Control:
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
         """Check that the caller may change every datastream. Raises Forbidden.
 
-        `action`: name of the action in the audit.
-        """
+        `action`: name of the action in the audit."""
         nobody = DatastreamName("")
         self._check_right(nobody, None, None, of_tasks=False)
         if action:
@@ -151,15 +147,13 @@ class Control:
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
         """Raise Forbidden unless allowed. `of_tasks`: the tasks of all datastreams that share them are
-        affected.
-        """
+        affected."""
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream and return the stored definition, also if the same call created it before.
 
-        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
-        """
+        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         with self._turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
@@ -191,8 +185,7 @@ class Control:
     def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
         """Return the definition that the same call created before, and the other datastreams.
 
-        Raises AlreadyExists, KeyReused, Forbidden.
-        """
+        Raises AlreadyExists, KeyReused, Forbidden."""
         found, name = self.list(), asked.name
         others = [one for one in found.datastreams if one.name != name]
         self._caller.check(name, None, asked, lambda: others)
@@ -202,8 +195,7 @@ class Control:
     def _created_before(self, asked: Datastream) -> StoredDatastream | None:
         """Return the definition that the same call created before; None if the name is unused.
 
-        Raises AlreadyExists and KeyReused.
-        """
+        Raises AlreadyExists and KeyReused."""
         try:
             found = self._definitions.look(asked.name)
         except NotFound:
@@ -220,8 +212,7 @@ class Control:
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Check that all these changes are valid, together and with the other datastreams.
 
-        Raises IllegalTransition, InvalidRequest and Forbidden.
-        """
+        Raises IllegalTransition, InvalidRequest and Forbidden."""
         after = {one.after.name: one.after for one in commands}
         there = self.list().datastreams
         for command in commands:
@@ -233,16 +224,14 @@ class Control:
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
         """Check that a datastream may use the clusters with these ids from now on.
 
-        Raises InvalidRequest and IllegalTransition.
-        """
+        Raises InvalidRequest and IllegalTransition."""
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Change a definition and return it as stored.
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, Forbidden; StaleVersion or
-        VersionConflict after a concurrent change.
-        """
+        VersionConflict after a concurrent change."""
         guard = self._checked_guard((command,))
         return self._become(command, (command,), guard)
 
@@ -251,8 +240,7 @@ class Control:
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
         """Change definitions: check all before writing any, and return the result of each.
 
-        A failed write does not affect the other ones. Raises IllegalTransition, InvalidRequest and Forbidden.
-        """
+        A failed write does not affect the others. Raises IllegalTransition, InvalidRequest and Forbidden."""
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
         for command in commands:
@@ -265,8 +253,7 @@ class Control:
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
         """Check changes and return a guard that fails if the input of the checks changes meanwhile.
 
-        Raises the exceptions of the checks.
-        """
+        Raises the exceptions of the checks."""
         guard = self._definitions.guard(self._checks.guarded([one.after for one in commands]))
         self.check_update(commands)
         return guard
@@ -326,8 +313,7 @@ class Control:
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
         """Mark for removal; a damaged definition is removed at once. Return the definition as stored now.
 
-        Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden.
-        """
+        Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden."""
         found = self.look(command.name)
         if isinstance(found, StoredDatastream):
             return self.change_status(command)
@@ -343,8 +329,7 @@ class Control:
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
         """Change the status and return the stored definition.
 
-        Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden.
-        """
+        Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, changed = self._change(command)
         self._announcer.status_changed(command, before, changed.datastream)
@@ -354,8 +339,7 @@ class Control:
         """Pause or resume partitions and return the stored definition.
 
         Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict,
-        Forbidden.
-        """
+        Forbidden."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, stored = self._change(command)
         self._announcer.pauses_changed(command, before, stored.datastream)
@@ -364,8 +348,7 @@ class Control:
     def move(self, command: MovePartitions) -> MoveRequest:
         """Queue a move for the leader and return the request; a plan answers it.
 
-        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden.
-        """
+        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
         request = self.move_request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
@@ -374,8 +357,7 @@ class Control:
     def move_request_of(self, command: MovePartitions) -> MoveRequest:
         """Return the request that `move` would queue, for a dry run.
 
-        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden.
-        """
+        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
         if command.before is not None:
             self.catch_up()
         stored = self.stored(command.name)
@@ -400,8 +382,7 @@ class Control:
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
         """Apply a change; return the definition before it and as stored now.
 
-        Retries after concurrent changes, unless `before` requires a version.
-        """
+        Retries after concurrent changes, unless `before` requires a version."""
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(command.name)
@@ -426,8 +407,7 @@ class Control:
     ) -> tuple[Datastream | None, Datastream]:
         """Return the present definition and the result of the command, for a dry run.
 
-        Raises the exceptions of executing it.
-        """
+        Raises the exceptions of executing it."""
         if isinstance(command, CreateDatastream):
             created, others = self._there(command.datastream)
             if created is not None:
@@ -441,8 +421,7 @@ class Control:
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
         """Queue a rebalance for the leader and return the request; a plan answers it.
 
-        Raises NotFound, IllegalTransition, Forbidden.
-        """
+        Raises NotFound, IllegalTransition, Forbidden."""
         request = self.request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
@@ -451,8 +430,7 @@ class Control:
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
         """Return the request that `rebalance` would queue, for a dry run.
 
-        Raises NotFound, IllegalTransition, Forbidden.
-        """
+        Raises NotFound, IllegalTransition, Forbidden."""
         datastream = self.check_right(command.name)
         if not datastream.status.is_mirrored:
             kept = "keeps its tasks unchanged" if datastream.status.has_tasks else "has no tasks"

@@ -1,8 +1,6 @@
 """The leader's duties: read the state of the service once per tick and publish a plan if it should differ.
-
 Every instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns
-one sentence with its decision and the reason, which is logged when it changes.
-"""
+one sentence with its decision and the reason, which is logged when it changes."""
 
 from __future__ import annotations
 
@@ -142,10 +140,7 @@ class Leader:
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of topics ignored for their illegal names, by cluster, while this instance leads.
-
-        Safe to read from any thread.
-        """
+        """Number of topics with illegal names by cluster while leading. Safe to read from any thread."""
         return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
@@ -339,8 +334,7 @@ class Leader:
 
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Return the datastreams that must not be mirrored; if the check fails, those refused by the last
-        one.
-        """
+        one."""
         try:
             self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
         except _SHARED_STATE:

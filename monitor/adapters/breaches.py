@@ -51,6 +51,6 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
     """Return a past breach. `gain`: None if no rebalance was requested, or in records of versions without it;
-    their timeline tells, unless it was shortened."""
+    their timeline shows it, unless it was shortened."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

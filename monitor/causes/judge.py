@@ -50,7 +50,7 @@ there is nothing left to explain, unless its batches still take too long.
 
 A destination that is slow to acknowledge has a few requests in flight while the remaining batches wait in the
 queue until it is full, and then at the source. A source that is slow to respond shows only as time waiting
-there. The load of the worker process tells the two apart (rule 7 comes first).
+there. The load of the worker process distinguishes the two (rule 7 comes first).
 """
 
 from __future__ import annotations

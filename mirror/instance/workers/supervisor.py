@@ -57,8 +57,7 @@ _CLOCK_SECONDS = 60.0
 class WorkerCount(NamedTuple):
     """Numbers of running worker processes, missing ones, and crashes.
 
-    Crashes include failed starts since the instance started, but not the end of a lease.
-    """
+    Crashes include failed starts since the instance started, but not the end of a lease."""
 
     running: int
     down: int
@@ -99,9 +98,7 @@ class Supervisor:
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds since the start for which brokers of a cluster throttled workers, summed over the workers.
-        Safe to read from any thread.
-        """
+        """Seconds for which brokers of a cluster throttled workers, in sum. Safe to read from any thread."""
         return self._throttled
 
     @property
@@ -159,10 +156,8 @@ class Supervisor:
 
     @property
     def start_problem(self) -> str:
-        """Reason why no worker process can start; empty if one can. Safe to read from any thread.
-
-        Crashes caused by copied data do not count.
-        """
+        """Reason why no worker process can start, apart from crashes caused by copied data; empty if one can.
+        Safe to read from any thread."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -336,8 +331,7 @@ class Supervisor:
 
     def restart_dead(self) -> None:
         """Restart workers whose delay has passed, kill unresponsive ones, and move suspects to or from
-        cells.
-        """
+        cells."""
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
