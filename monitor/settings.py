@@ -29,8 +29,7 @@ class MonitorSettings(Settings):
     enabled: bool = True
     """Run the monitor in the instance that is leader. `headrace monitor` then ends at once."""
     act: bool = True
-    """Whether the monitor may request rebalances at all. `PATCH /v1/monitor` forbids them without a
-    restart."""
+    """Allow the monitor to request rebalances. `PATCH /v1/monitor` forbids them without a restart."""
     mode: Mode = Mode.ACT
     """Reaction to a breach that a rebalance can fix: `act` requests it, `observe` only reports it. The
     `monitor` of a datastream takes precedence."""
