@@ -77,7 +77,7 @@ def test_proxies_that_pip_uses_are_used(tmp_path: Path, monkeypatch: pytest.Monk
         (
             _REFUSED.format("javax.net.ssl.SSLHandshakeException: PKIX path building failed: and so on"),
             CertificateRefused,
-            "name the file of your certificate authority in SSL_CERT_FILE",
+            "SSL_CERT_FILE",
         ),
         (
             _REFUSED.format("java.net.ConnectException: Connection refused"),
