@@ -116,14 +116,14 @@ def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: 
     assert house.status("orders") is _S.READY
     assert house.destination.topics["copy.t"].partitions == 2
     assert house.planned() == {"orders:t-0", "orders:t-1"}
-    assert "2 partitions came" in said
+    assert "2 partitions added" in said
     assert house.leader.is_leading
 
 
 def test_nothing_new_is_no_new_epoch(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
-    assert "nothing to do" in house.tick(3)
+    assert "no change" in house.tick(3)
     assert house.epoch() == 1
 
 
@@ -270,7 +270,7 @@ def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
     )
     house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), True, "a test", "to see", 5))
     said = house.tick()
-    assert "a test asked: to see" in said
+    assert "to see" in said
     assert len(PlanStore(house.session, "r").read().plan.tasks) == 2
     assert house.rig.stores.requests.pending() == ()
 
@@ -474,7 +474,7 @@ def test_the_thread_ticks_when_it_is_woken_and_ends(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.leader.start()
     wait_until(lambda: house.epoch() == 1)
-    house.set_status("orders", _S.PAUSED)
+    house.create(a_datastream("more", "t", naming=TopicNaming("more.*")))
     wait_until(lambda: house.epoch() == 2)
     house.leader.stop(5.0)
     house.leader.stop(5.0)
@@ -605,7 +605,7 @@ class Whimsical:
 def test_a_group_that_breaks_the_planner_or_the_plan_is_set_aside_alone(answer: object) -> None:
     house = House(planner=Whimsical(answer))
     house.create(a_datastream("bad", "t", naming=TopicNaming("b.*")), a_datastream("orders", "t"))
-    assert "2 partitions came" in house.tick()
+    assert "2 partitions added" in house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}
     assert house.ill() == ["datastream bad"]
 
@@ -646,7 +646,7 @@ def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(h
     house.tick()
     assert (house.status("a"), house.status("b")) == (_S.PAUSED, _S.READY)
     house.tick()
-    assert house.planned() == {"b:t-0", "b:t-1"}
+    assert house.planned() == {"a:t-0", "a:t-1", "b:t-0", "b:t-1"}, "a pause keeps the placement"
     assert house.ill() == []
 
 
