@@ -91,7 +91,7 @@ def loss_alert(
     if loss.share is not None and loss.share < least_share:
         return None
     when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
-    summary = f"{name} loses records {when}"
+    summary = f"{name} will lose records {when}"
     said = f"the source deletes uncopied records of {loss.worst} {when}, {_catching_up(loss)}"
     if loss.partitions > 1:
         said += f"; {counted(loss.partitions, 'partition')} will lose records"
