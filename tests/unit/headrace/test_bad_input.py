@@ -46,7 +46,7 @@ SIDES = "--source a:1 --destination b:1"
         ("pmp sampler --cluster source --interval soon", "write it as 90s, 10m, 6h or 2d"),
         ("pmp sampler --cluster nosuch", "known: destination, source"),
         ("pmp loads --cluster x --statistic median", "is no statistic"),
-        ("serve --port 0", "set mirror.instance_name"),
+        ("serve --port 0", "mirror.instance_name"),
         ("serve --port 70000", "65535"),
         ("config check --config .", "cannot be read"),
         ("config check --config binary.toml", "binary.toml is not TOML"),

@@ -126,7 +126,7 @@ def test_a_picture_on_a_full_disk_is_said_by_its_name(headrace: Headrace, tmp_pa
     (tmp_path / "a.png").symlink_to("/dev/full")
     shown = headrace("plan", "--history", "past.json", "--plot", "a.png")
     assert shown.code == 1
-    assert "a.png: No space left on device: make room" in shown.err
+    assert "a.png: No space left on device: " in shown.err
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
