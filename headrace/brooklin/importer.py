@@ -53,7 +53,7 @@ class Wishes:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wishes) -> TakeOver:
-    """Decide for each datastream and, with `apply`, create those that can be created. `there`: ZooKeeper and
+    """Decide for each datastream and, with `apply`, create all that are possible. `there`: ZooKeeper and
     root of the Brooklin cluster.
 
     Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.

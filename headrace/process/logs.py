@@ -90,7 +90,7 @@ def log_to_stderr() -> None:
 
 
 def _text_renderer() -> structlog.types.Processor:
-    """Return a renderer of text lines. Tracebacks are plain, because those of structlog show local variables,
+    """Return a renderer of text lines. Tracebacks are plain, because structlog's own show local variables,
     which may contain passwords."""
     renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)
 

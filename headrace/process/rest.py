@@ -27,9 +27,8 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
-    """Return the address at which other instances reach the one that listens at `bound`: the configured one,
-    else `bound`, with the host name in place of a wildcard address. It starts with `https://` if TLS is
-    on."""
+    """Return the address at which other instances reach the instance that listens at `bound`: the configured
+    address, else `bound`, with the host name in place of a wildcard. It starts with `https://` if TLS is on."""
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):
         found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
@@ -121,8 +120,8 @@ class RestServer:
         self._socket = listener
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
-        """Set the application to serve, or `surface`, a part of it, if another server starts and stops the
-        application. Raises ConfigError for unusable certificates."""
+        """Set the application to serve. With `surface`, serve only that part, while another server starts and
+        stops the application. Raises ConfigError for unusable certificates."""
         self._app = app
         context = of_listener(self._tls) if self._tls else None
         config = uvicorn.Config(
