@@ -87,8 +87,8 @@ def _why(problem: Problem, count: TaskCount, present: int, used: int) -> str:
     if used != present:
         n, verb = abs(used - present), "added" if used > present else "removed"
         change = f", so {counted(n, 'task is', 'tasks are')} {verb}"
-        least, most = problem.limits.min_tasks, problem.limits.max_tasks
-        needs = f"current: {counted(present, 'task')}, the load needs {count.needed}"
+    least, most = problem.limits.min_tasks, problem.limits.max_tasks
+    needs = f"current: {counted(present, 'task')}, the load needs {count.needed}"
     if used < count.wanted:
         return f"{needs}, and max_tasks allows {most}{change}"
     if used == least:
