@@ -185,13 +185,13 @@ def test_tasks_that_the_load_does_not_need_stay_for_a_reason_that_is_said() -> N
     quiet = replace(request([10] * 4, current=FOUR), recent=(observed(75.0), observed(10.0), observed(10.0)))
     said = "; ".join(LoadPlanner().plan(quiet).reasons)
     assert (
-        "current: 4 tasks, the load needs 1; they are kept because one of the 3 earlier observations" in said
+        "4 tasks, the load needs 1; they are kept because one of the 3 earlier observations" in said
     )
     assert "needs 4 with 20 % of each left free" in said
     steady = replace(request([20] * 4, current={0: "orders-0", 1: "orders-0", 2: "orders-1", 3: "orders-1"}))
     steady = replace(steady, recent=(observed(22.0),) * 3, loads=observed(22.0))
     said = "; ".join(LoadPlanner().plan(steady).reasons)
-    assert "current: 2 tasks, the load needs 1; they are kept because it needs 2 with 20 %" in said
+    assert "2 tasks, the load needs 1; they are kept because it needs 2 with 20 %" in said
 
 
 def test_a_single_observation_is_the_reason_and_not_a_limit_that_nobody_set() -> None:
