@@ -35,7 +35,7 @@ class Throttle:
                 self._buckets.popitem(last=False)
         if seconds:
             raise TooOften(
-                f"{who} exceeds {self._rate.per_second:g} requests per second",
+                f"{who} exceeds the limit of calls per second ({self._rate.per_second:g})",
                 after_seconds=max(1, math.ceil(seconds)),
                 advice="retry after the delay in Retry-After; an operator can change [api.limits]",
             )
