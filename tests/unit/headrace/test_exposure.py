@@ -94,7 +94,7 @@ def test_a_name_is_not_loopback_because_it_begins_so() -> None:
 @pytest.mark.parametrize(
     ("access", "says"),
     [
-        ({"token_file": "none"}, "none"),
+        ({"token_file": "none"}, "tokens in none"),
         ({"certificates": {"a": {"subject": "CN=a"}}}, "client_ca_file"),
         ({"certificates": {"a": {"subject": "CN=a"}, "b": {"subject": "CN=a"}}}, "subject"),
         ({"certificates": {"a\n": {"subject": "CN=a"}}}, "printable"),
