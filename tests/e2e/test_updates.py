@@ -355,7 +355,7 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as stream:
         heard = (json.loads(one[6:])["sentence"] for one in stream.iter_lines() if one.startswith("data: "))
         assert "created the datastream" in next(heard)
-        assert "4 partitions came" in next(heard)
+        assert "4 partitions added" in next(heard)
         second.rest.post(f"{PATH}/pause", {"for_seconds": 0.1, "reason": "tests"})
         assert next(one for one in heard if one.startswith("resumed the datastream"))
         wait_until(lambda: updated.copying() >= everything, "all is copied again")

@@ -116,7 +116,7 @@ def test_a_destination_topic_has_one_writer(border: Border) -> None:
 def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -> None:
     border.passes("one", "A>C", "t")
     border.passes("other", "A>C", "u")
-    border.refuses("datastream one writes", "two", "B>C", "t")
+    border.refuses("datastream one already writes", "two", "B>C", "t")
     first, other = border.there
     for there in (
         [other],
@@ -126,7 +126,7 @@ def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -
         border.there = [*there]
         border.passes("two", "B>C", "t")
         border.there = [first, other]
-        border.refuses("datastream one writes", "two", "B>C", "t")
+        border.refuses("datastream one already writes", "two", "B>C", "t")
 
 
 def test_writers_that_agree_share_a_destination(border: Border) -> None:
