@@ -42,7 +42,7 @@ from api.endpoints import (
 )
 from api.endpoints.partitions import histories, lags, loads, translations
 from api.errors import LegibleJson, MethodNotAllowed, headers_of, invalid_body, problem, status_of
-from api.fleet.credentials import Credentials
+from api.fleet.credentials import FleetCredentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
@@ -66,7 +66,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
     app.state.renditions = Renditions()
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
-    app.state.credentials = Credentials(services.secret, services.clock)
+    app.state.credentials = FleetCredentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()

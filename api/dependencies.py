@@ -12,7 +12,7 @@ from api.access.gate import caller_of, quota_holders_of
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
 from api.dry_runs.previews import Previews
-from api.fleet.credentials import Credentials
+from api.fleet.credentials import FleetCredentials
 from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
 from api.fleet.renditions import Renditions
@@ -60,5 +60,5 @@ async def _previews(request: Request) -> Previews:
 
 
 PreviewsDep = Annotated[Previews, Depends(_previews)]
-CredentialsDep = Annotated[Credentials, Depends(_of_state("credentials"))]
+CredentialsDep = Annotated[FleetCredentials, Depends(_of_state("credentials"))]
 RenditionsDep = Annotated[Renditions, Depends(_of_state("renditions"))]

@@ -77,7 +77,7 @@ class UnknownTransport(InvalidRequest):
 
 
 @dataclass(frozen=True)
-class Terms:
+class RestliConfiguration:
     """Configuration for parsing definitions. `tls`: clusters reached over TLS; `connectors`: connector names
     that mean mirroring Kafka; `transports`: transport providers that mean writing to Kafka."""
 
@@ -88,7 +88,7 @@ class Terms:
     transports: Collection[str]
 
 
-def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastream:
+def datastream_from_restli(document: Mapping[str, Any], terms: RestliConfiguration) -> Datastream:
     """Parse a definition as sent by a Brooklin client. Raises InvalidRequest, which names the field."""
     if not document.get("name"):
         raise InvalidRequest("invalid datastream name", advice="Must specify name")
@@ -120,7 +120,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
     )
 
 
-def _connector(value: object, terms: Terms) -> str:
+def _connector(value: object, terms: RestliConfiguration) -> str:
     name = _text(value, "connectorName")
     if name not in terms.connectors:
         raise UnknownConnector(
@@ -131,7 +131,7 @@ def _connector(value: object, terms: Terms) -> str:
     return name
 
 
-def _transport(value: object, terms: Terms) -> str:
+def _transport(value: object, terms: RestliConfiguration) -> str:
     name = _text(value, "transportProviderName")
     if name not in terms.transports:
         raise UnknownTransport(
@@ -142,7 +142,7 @@ def _transport(value: object, terms: Terms) -> str:
     return name
 
 
-def _cluster(address: str, role: str, place: object, terms: Terms) -> ClusterRef:
+def _cluster(address: str, role: str, place: object, terms: RestliConfiguration) -> ClusterRef:
     if not address:
         return terms.default_destination
     cluster = terms.cluster_of_address(address)

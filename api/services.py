@@ -8,12 +8,12 @@ from typing import NamedTuple, Protocol
 
 from httpx import AsyncBaseTransport
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.settings import LimitSettings
-from api.histories.questions import LatencyAsked, LoadsAsked, no_history
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
 from api.settings import MetricSettings
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import Acting
+from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
@@ -24,10 +24,10 @@ from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, ProblemStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
-from mirror.instance.health import Condition
+from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
-from mirror.instance.loads.watch import LoadStanding
+from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
@@ -138,12 +138,12 @@ class InstanceStatus(Protocol):
         ...
 
     @property
-    def conditions(self) -> Mapping[str, Condition]:
+    def conditions(self) -> Mapping[str, HealthCondition]:
         """Health of its components."""
         ...
 
     @property
-    def readiness(self) -> Mapping[str, Condition]:
+    def readiness(self) -> Mapping[str, HealthCondition]:
         """Conditions of the process for serving, apart from its files. Independent of datastreams."""
         ...
 
@@ -153,7 +153,7 @@ class InstanceStatus(Protocol):
         ...
 
     @property
-    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+    def loads(self) -> Mapping[LoadSource, LoadStatus]:
         """State of the loads of each source; empty unless it is the leader."""
         ...
 
@@ -192,7 +192,7 @@ class Services:
     """Use cases, and state that is read without one."""
 
     control: Control
-    acting: Acting
+    acting: MonitorActions
     problems: ProblemStore
     status: InstanceStatus
     events: EventLog
@@ -245,10 +245,12 @@ class Services:
     """Time to wait for another instance."""
     sleep: Callable[[float], Awaitable[None]]
     """Waits some seconds before a call polls again."""
-    load_history: Callable[[LoadsAsked], Mapping[TopicPartition | None, Sequence[LoadHour]]] = no_history
+    load_history: Callable[[LoadHistoryQuery], Mapping[TopicPartition | None, Sequence[LoadHour]]] = (
+        no_history
+    )
     """Returns the hourly loads of the requested partitions; key None: sum of all topics. Raises
     HistoryUnavailable, Unreachable, AnalyticsError."""
-    latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
+    latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises the same errors."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
@@ -256,7 +258,7 @@ class Services:
     """Returns the monitor's incident records, newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
     """Capacity of a task for which the plan has none; None: placement ignores load."""
-    access: Access = field(default_factory=Access)
+    access: AccessMethods = field(default_factory=AccessMethods)
     """Authentication of callers."""
     limits: LimitSettings = field(default_factory=LimitSettings)
     """Limits for callers of this instance."""
@@ -265,12 +267,14 @@ class Services:
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
 
-    def readiness(self) -> dict[str, Condition]:
+    def readiness(self) -> dict[str, HealthCondition]:
         """Return the conditions of this process for serving. Sentences name no files: they may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {
             **self.status.readiness,
-            "tokens": Condition(tokens, "tokens are readable" if tokens else f"the token file {log}"),
-            "certificate": Condition(certificate, "is valid" if certificate else f"the certificate {log}"),
+            "tokens": HealthCondition(tokens, "tokens are readable" if tokens else f"the token file {log}"),
+            "certificate": HealthCondition(
+                certificate, "is valid" if certificate else f"the certificate {log}"
+            ),
         }

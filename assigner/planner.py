@@ -13,11 +13,20 @@ from assigner.answer.check import check_plan
 from assigner.answer.explain import move_sentence
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.loads import LEVELS, UNKNOWN_LOAD, PartitionLoads, resolve
-from assigner.problem.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf, build_problem, moved_units
+from assigner.problem.problem import (
+    UNITS,
+    PlacementProblem,
+    PlanMode,
+    Policy,
+    Ranks,
+    TaskOf,
+    build_problem,
+    moved_units,
+)
 from assigner.search.exact import counted_cuts
-from assigner.stages.budget import Budget, within_budget
+from assigner.stages.budget import MoveBudget, within_budget
 from assigner.stages.hysteresis import ENOUGH_KNOWN
-from assigner.stages.outcome import Outcome, full_outcome, incremental_outcome
+from assigner.stages.outcome import StageOutcome, full_outcome, incremental_outcome
 from mirror.errors import InvalidRequest, PlanRejected
 from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
@@ -59,7 +68,7 @@ def _told(cuts: Sequence[float]) -> list[str]:
     return [f"{searches} ended at the limit of {max(cuts):.0f} s: equal input may give another plan"]
 
 
-def _placeable(problem: Problem) -> Ranks:
+def _placeable(problem: PlacementProblem) -> Ranks:
     """Return the ranks that get a task: all, unless both limits bind; then placed ones first, then the
     heaviest."""
     most_tasks = problem.limits.max_tasks or problem.count
@@ -70,11 +79,11 @@ def _placeable(problem: Problem) -> Ranks:
     return np.sort(by_need[:places])
 
 
-def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
+def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOutcome]:
     """Run the stages of the mode. An incremental plan is replaced by a full one whose gain pays for its
     moves."""
-    if policy.mode is Mode.FULL or not (problem.home >= 0).any():
-        return replace(policy, mode=Mode.FULL), full_outcome(problem, policy)
+    if policy.mode is PlanMode.FULL or not (problem.home >= 0).any():
+        return replace(policy, mode=PlanMode.FULL), full_outcome(problem, policy)
     outcome = incremental_outcome(problem, policy)
     if policy.full_move_cost is None:
         return policy, outcome
@@ -85,17 +94,17 @@ def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
     if freed <= policy.full_move_cost * moved:
         return policy, outcome
     why = f"a full plan frees {rate_text(freed / UNITS)} of capacity for {rate_text(moved / UNITS)} moved"
-    return replace(policy, mode=Mode.FULL), replace(full, why=f"{full.why}; {why}")
+    return replace(policy, mode=PlanMode.FULL), replace(full, why=f"{full.why}; {why}")
 
 
-def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
+def _afford(problem: PlacementProblem, policy: Policy, outcome: StageOutcome) -> TaskOf:
     """Return the placement reduced to the move budget."""
     if policy.move_budget is None:
         return outcome.task_of
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
     if moved_units(problem.sizes, problem.home, outcome.task_of) <= allowed:
         return outcome.task_of
-    budget = Budget(allowed, outcome.target, problem.per_task)
+    budget = MoveBudget(allowed, outcome.target, problem.per_task)
     tasks = max(len(outcome.alive), problem.homes)
     return within_budget(problem.sizes, problem.home, outcome.task_of, tasks, budget)
 
@@ -152,7 +161,9 @@ class LoadPlanner:
         if present and not is_known.any():
             is_too_few = request.rebalance and present < min(limits.min_tasks, len(request.partitions))
             band = 0.0 if is_too_few else 1.0
-            policy = replace(self._policy, mode=Mode.INCREMENTAL, rebalance=is_too_few, overload_band=band)
+            policy = replace(
+                self._policy, mode=PlanMode.INCREMENTAL, rebalance=is_too_few, overload_band=band
+            )
             return policy, limits
         unasked = not (request.full or request.rebalance)
         is_doubtful = is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent
@@ -165,7 +176,7 @@ class LoadPlanner:
                 keep_reason = f"no task is removed, because {why if is_doubtful else request.calm}"
         policy = replace(
             self._policy,
-            mode=Mode.FULL if request.full else Mode.INCREMENTAL,
+            mode=PlanMode.FULL if request.full else PlanMode.INCREMENTAL,
             rebalance=request.rebalance,
             overload_band=0.0 if request.rebalance else self._policy.overload_band,
             full_move_cost=None if is_calm else self._policy.full_move_cost,

@@ -22,14 +22,14 @@ from mirror.model.load import Freshness
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.topic_contents import TopicContents
-from monitor.audit import AuditResult, Reading, audit_topic
+from monitor.audit import AuditProgress, AuditResult, audit_topic
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
 from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.adapters.topic_ends import topic_ends
-from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
+from pmp.loads.provider import PinotLoadProvider, ProviderInputs, SampleFreshness
 from pmp.loads.wholeness import Progress
 
 _FRESHNESS_SECONDS: Final = 5.0
@@ -48,7 +48,7 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
     def configured(cluster: ClusterRef) -> KafkaCluster | None:
         return settings.clusters.get(directory.of_address(cluster))
 
-    world = World(
+    world = ProviderInputs(
         directory.of_address,
         CompactedTopics(configured, clock),
         _progress(settings),
@@ -136,7 +136,7 @@ def audit_datastream(
         here = {one.partition.partition: one.source_range for one in parts}
         there = {one.partition.partition: one.target_range for one in parts}
         left_out = {one.partition.partition: one.left_out for one in parts}
-        reading = Reading(partial(tell, topic))
+        reading = AuditProgress(partial(tell, topic))
         results.append(
             audit_topic(
                 topic,

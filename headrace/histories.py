@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from api.histories.questions import LatencyAsked, LoadsAsked, no_history
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
 from headrace.clusters.directory import ClusterDirectory
 from headrace.errors import requirements_of
 from headrace.settings import HeadraceSettings
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 5.0
 
 def histories_of(
     settings: HeadraceSettings,
-) -> tuple[Callable[[LoadsAsked], Hours], Callable[[LatencyAsked], LatencyHistory]]:
+) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
     """Return the functions that read past loads and latencies. They query Pinot once, with a timeout of a few
     seconds, because a caller is waiting. They raise HistoryUnavailable, Unreachable, TimedOut and
     AnalyticsError."""
@@ -34,7 +34,7 @@ def histories_of(
     return partial(_loads, settings), partial(_latency, settings)
 
 
-def _loads(settings: HeadraceSettings, asked: LoadsAsked) -> Hours:
+def _loads(settings: HeadraceSettings, asked: LoadHistoryQuery) -> Hours:
     client = _client(settings)
     from pinot.history.loads import partition_hours, topics_hours
 
@@ -49,7 +49,7 @@ def _loads(settings: HeadraceSettings, asked: LoadsAsked) -> Hours:
             raise _no_table(error) from error
 
 
-def _latency(settings: HeadraceSettings, asked: LatencyAsked) -> LatencyHistory:
+def _latency(settings: HeadraceSettings, asked: LatencyHistoryQuery) -> LatencyHistory:
     client = _client(settings)
     from pinot.history.latency import latency_steps
 

@@ -11,12 +11,12 @@ from headrace.plug_ins.names import PlugInNames
 from headrace.process.usage import UsageMeter
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.follower import Follower
-from mirror.instance.health import Condition, Health
+from mirror.instance.health import Health, HealthCondition
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.observations import LoadMemory
-from mirror.instance.loads.watch import LoadStanding
+from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor, WorkerCount
@@ -117,18 +117,18 @@ class RunningStatus:
         return self._supervisor.worker_count
 
     @property
-    def conditions(self) -> Mapping[str, Condition]:
+    def conditions(self) -> Mapping[str, HealthCondition]:
         """Health of each part of the instance."""
         return self._health.conditions()
 
     @property
-    def readiness(self) -> Mapping[str, Condition]:
+    def readiness(self) -> Mapping[str, HealthCondition]:
         """Conditions that the process needs in order to serve."""
         has_died, problem = self._health.has_died.is_set(), self._supervisor.start_problem
         return {
             "session": self._follower.session,
-            "threads": Condition(not has_died, "a thread has died" if has_died else "all running"),
-            "workers": Condition(not problem, problem or "worker processes start"),
+            "threads": HealthCondition(not has_died, "a thread has died" if has_died else "all running"),
+            "workers": HealthCondition(not problem, problem or "worker processes start"),
         }
 
     @property
@@ -143,7 +143,7 @@ class RunningStatus:
         return self._leader.illegal_topics
 
     @property
-    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+    def loads(self) -> Mapping[LoadSource, LoadStatus]:
         """State of the loads of each source; empty unless the instance leads."""
         return self._leader.loads
 

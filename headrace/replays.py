@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from assigner.advice.decide import Fleet
+from assigner.advice.decide import FleetSize
 from assigner.forecast.outlook import HOUR_MS, MOST_HOURS
-from assigner.forecast.seasonal import Grade
+from assigner.forecast.seasonal import ForecastGrade
 from assigner.what_if.ahead import ComingHour
-from assigner.what_if.replay import Hour, Hourly, hours_from_csv, hours_from_json
+from assigner.what_if.replay import Hourly, ReplayHour, hours_from_csv, hours_from_json
 from headrace.console.durations import milliseconds
 from headrace.console.files import read_file, write_file
 from headrace.settings import HeadraceSettings
@@ -89,7 +89,7 @@ def _minute(at_ms: int) -> str:
     return f"{_time(at_ms):%Y-%m-%d %H:%M}"
 
 
-class Peak(NamedTuple):
+class PeakHour(NamedTuple):
     """Hour that requires the most tasks. `instances`: None if the tasks per instance are not configured."""
 
     hour_ms: int
@@ -106,14 +106,14 @@ class Peak(NamedTuple):
         return f"{said}{where}{how}"
 
 
-def peak_of(hours: Sequence[Hour], tasks_per_instance: int | None) -> Peak:
+def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
     """Return the peak of a replay of at least one hour; of equal hours, the one with the larger load."""
     most = max(hours, key=lambda one: (one.required_tasks, one.bytes_per_second))
-    needed = Fleet(0, tasks_per_instance).needed(most.required_tasks)
-    return Peak(most.hour_ms, most.required_tasks, most.tasks, needed)
+    needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)
+    return PeakHour(most.hour_ms, most.required_tasks, most.tasks, needed)
 
 
-def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
+def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
     """Return the rows of a table for the operator."""
     return [
         {
@@ -129,7 +129,7 @@ def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
     ]
 
 
-def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> None:
+def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) -> None:
     """Draw the tasks of each hour, above the load moved. The file's suffix determines the format.
 
     Raises InvalidRequest if no format has that suffix.
@@ -167,7 +167,7 @@ def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
     ]
 
 
-def graded_sentence(grade: Grade) -> str:
+def graded_sentence(grade: ForecastGrade) -> str:
     """Return a sentence about the accuracy of such forecasts in the past."""
     if not grade.tried:
         return "the history is too short to grade the forecast: provide a longer one"

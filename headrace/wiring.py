@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import httpx
 import structlog
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.settings import TlsSettings
 from api.calls.cluster_turns import ClusterTurns
 from api.services import Services
@@ -44,7 +44,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import Acting
+from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
@@ -65,7 +65,7 @@ from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -199,7 +199,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
     return placement_event_topic(cluster, settings.mirror.events_topic)
 
 
-def _complete(services: Services, access: Access, settings: HeadraceSettings) -> Services:
+def _complete(services: Services, access: AccessMethods, settings: HeadraceSettings) -> Services:
     """Add access control, rate limits, the capacity of a task and the histories."""
     load_history, latency_history = histories_of(settings)
     return replace(
@@ -265,7 +265,7 @@ def _services(
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
-        acting=Acting(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
+        acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
         problems=stores.problems,
         status=status,
         events=control.events,
@@ -303,7 +303,7 @@ def _services(
     )
 
 
-def _topics_of(questions: Questions, cluster: ClusterRef) -> Mapping[str, int] | None:
+def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, int] | None:
     return questions.topics([cluster]).get(cluster)
 
 

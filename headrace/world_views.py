@@ -23,7 +23,7 @@ from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.preparation import TopicRules
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -90,9 +90,9 @@ class WorldViews:
         known = KnownClusters(self.nodes)
         return RouteGate(route_map, known, self.questions(), LatestPlan(plans), SystemClock())
 
-    def questions(self) -> Questions:
+    def questions(self) -> ClusterRequests:
         """Return a reader of cluster metadata with a short timeout, for callers that are waiting."""
-        return Questions(self.admin_of, _CREATION_SECONDS)
+        return ClusterRequests(self.admin_of, _CREATION_SECONDS)
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic

@@ -18,7 +18,7 @@ are never the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EpisodeEnd:
     """A finished episode: its first error, the number of errors, and the seconds from the first error to the
     success, or to the last error if the end is only visible as silence."""
 
@@ -61,14 +61,14 @@ class RepeatedErrors(Generic[Key]):
         episode.reported.add(reason)
         return True
 
-    def succeeded(self, key: Key, now: float) -> Ended | None:
+    def succeeded(self, key: Key, now: float) -> EpisodeEnd | None:
         """Record a success. Return the episode that it ended, to be reported, or None if there was none."""
         episode = self._episodes.pop(key, None)
-        return None if episode is None else Ended(episode.reason, episode.count, now - episode.began)
+        return None if episode is None else EpisodeEnd(episode.reason, episode.count, now - episode.began)
 
-    def silent(self, before: float) -> Iterator[tuple[Key, Ended]]:
+    def silent(self, before: float) -> Iterator[tuple[Key, EpisodeEnd]]:
         """End and yield the episodes without an error since `before`, for sources that report no
         successes."""
         for key in [key for key, episode in self._episodes.items() if episode.latest < before]:
             episode = self._episodes.pop(key)
-            yield key, Ended(episode.reason, episode.count, episode.latest - episode.began)
+            yield key, EpisodeEnd(episode.reason, episode.count, episode.latest - episode.began)

@@ -29,7 +29,7 @@ _MASK: Final = 2**64 - 1
 _TOLD_EVERY: Final = 10_000
 
 
-class Contents(Protocol):
+class AuditedTopic(Protocol):
     """One side of a topic. Repeated reads return the same records."""
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
@@ -40,7 +40,7 @@ class Contents(Protocol):
         ...
 
 
-class Reading:
+class AuditProgress:
     """Number of records of a topic read so far, on both sides and in all passes; periodically passed to
     `tell`."""
 
@@ -48,9 +48,9 @@ class Reading:
         self._tell = tell
         self._records = 0
 
-    def of(self, contents: Contents) -> Contents:
+    def of(self, contents: AuditedTopic) -> AuditedTopic:
         """Return the same contents with their records counted."""
-        return _Counted(contents, self)
+        return _CountedRecords(contents, self)
 
     def note(self) -> None:
         """Count a record."""
@@ -59,8 +59,8 @@ class Reading:
             self._tell(self._records)
 
 
-class _Counted:
-    def __init__(self, contents: Contents, reading: Reading) -> None:
+class _CountedRecords:
+    def __init__(self, contents: AuditedTopic, reading: AuditProgress) -> None:
         self._contents = contents
         self._reading = reading
 
@@ -98,7 +98,7 @@ class AuditResult:
         return self.missing == 0 and self.foreign == 0
 
 
-class Sums:
+class DigestSums:
     """Number of digests in each bucket, and their sum modulo 2^64."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Sums:
         self.sums[bucket] = (self.sums[bucket] + int.from_bytes(digest[2:10], "big")) & _MASK
 
 
-class Detail:
+class DigestDetail:
     """Single digests of one side, for some buckets only."""
 
     def __init__(self, buckets: Iterable[int]) -> None:
@@ -131,10 +131,10 @@ def bucket_of(digest: bytes) -> int:
 
 
 def audit_topic(
-    topic: str, source: Contents, destination: Contents, unjudged: int = 0, room: int = ROOM
+    topic: str, source: AuditedTopic, destination: AuditedTopic, unjudged: int = 0, room: int = ROOM
 ) -> AuditResult:
     """Compare the two sides. Raises the errors of reading them."""
-    here, there = Sums(), Sums()
+    here, there = DigestSums(), DigestSums()
     uncopied = source.each(here.add)
     destination.each(there.add)
     missing, duplicates, foreign = uncopied.missing, 0, 0
@@ -158,7 +158,7 @@ def audit_topic(
     return AuditResult(topic, *totals, missing, duplicates, foreign, unjudged, bool(rest), uncopied.left_out)
 
 
-def _differing(here: Sums, there: Sums) -> list[int]:
+def _differing(here: DigestSums, there: DigestSums) -> list[int]:
     return [
         bucket
         for bucket in range(BUCKETS)
@@ -185,9 +185,9 @@ def portions_of(buckets: Sequence[tuple[int, int]], room: int = ROOM) -> tuple[l
     return portions, rest
 
 
-def _compare(source: Contents, destination: Contents, buckets: Sequence[int]) -> tuple[int, int, int]:
+def _compare(source: AuditedTopic, destination: AuditedTopic, buckets: Sequence[int]) -> tuple[int, int, int]:
     """Return the numbers of missing, duplicate and foreign records in some buckets."""
-    here, there = Detail(buckets), Detail(buckets)
+    here, there = DigestDetail(buckets), DigestDetail(buckets)
     source.each(here.add)
     destination.each(there.add)
     surplus = there.found - here.found

@@ -13,36 +13,36 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.actions.worth import Worth
+from monitor.actions.worth import PredictedSaving
 from monitor.causes.diagnosis import Diagnosis
-from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
-from monitor.incidents import Incident, IncidentPolicy, Step, advance, closes_in_seconds
-from monitor.latency import Standing, Subject, Verdict
-from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
+from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance, closes_in_seconds
+from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject
+from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
-from monitor.rebalances import Done, Help, Rebalancing
+from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TurnResult:
     """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: its source.
     `diagnosis`: cause of its lateness while an incident is open; None if there is no incident or the evidence
     cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as
     evaluated. `decision`: decision about a rebalance; `has_acted`: one was requested. `closes_in`: seconds
     until a recovered incident closes if it stays recovered."""
 
-    verdict: Verdict
+    verdict: LatencyVerdict
     incident: Incident
     action: str
     cluster: str = ""
     diagnosis: Diagnosis | None = None
-    worth: Worth | None = None
-    subject: Subject | None = None
+    worth: PredictedSaving | None = None
+    subject: ObjectiveSubject | None = None
     decision: str = ""
     has_acted: bool = False
     closes_in: float | None = None
@@ -51,11 +51,11 @@ class Finding:
 class Listener(Protocol):
     """Receives the result of every turn. Calls must not block."""
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements, /) -> None:
+    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
         """Receive the findings of a turn, one per evaluated datastream, and the states of partitions."""
         ...
 
-    def nothing_judged(self, reason: str, movements: Movements, /) -> None:
+    def nothing_judged(self, reason: str, movements: FleetMovement, /) -> None:
         """Receive a turn without findings; states of partitions may be known."""
         ...
 
@@ -88,11 +88,11 @@ class MonitorCycle:
         """Reason for which verdicts use a fallback source of measurements; empty if they do not."""
         return self._measurements.remark
 
-    def judge_only(self) -> Mapping[DatastreamName, Verdict]:
+    def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
         """Return verdicts with the causes of breaches, without acting on them. Raises HeadraceError."""
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
-        late = [name for name, verdict in found.items() if verdict.standing is Standing.BREACHED]
+        late = [name for name, verdict in found.items() if verdict.standing is ObjectiveStatus.BREACHED]
         causes = {name: self._ask(name, subjects[name], found[name]).sentence for name in late}
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
@@ -115,7 +115,7 @@ class MonitorCycle:
         except HeadraceError as error:
             _log.warning("lease not released, another monitor must wait for its end", reason=str(error))
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         """Return the partitions that are not OK as reported by the service; nothing known if that fails."""
         try:
             return self._service.movements()
@@ -129,7 +129,7 @@ class MonitorCycle:
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
 
-    def turn(self) -> Mapping[DatastreamName, Finding]:
+    def turn(self) -> Mapping[DatastreamName, TurnResult]:
         """Perform a turn. Raises HeadraceError if the service or the measurements cannot be read."""
         subjects = self._service.subjects()
         if not subjects:
@@ -145,7 +145,9 @@ class MonitorCycle:
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
 
-    def _judged(self, subjects: Mapping[DatastreamName, Subject]) -> dict[DatastreamName, Verdict]:
+    def _judged(
+        self, subjects: Mapping[DatastreamName, ObjectiveSubject]
+    ) -> dict[DatastreamName, LatencyVerdict]:
         windows = windows_of(subjects.values(), self._window)
         # Longest window first, so that the metrics topic need not be read again from further back.
         least_ms = least_objective_ms(subjects.values())
@@ -161,29 +163,29 @@ class MonitorCycle:
 
     def _with_budgets(
         self,
-        verdicts: dict[DatastreamName, Verdict],
-        subjects: Mapping[DatastreamName, Subject],
+        verdicts: dict[DatastreamName, LatencyVerdict],
+        subjects: Mapping[DatastreamName, ObjectiveSubject],
         most_questions: int,
-    ) -> dict[DatastreamName, Verdict]:
+    ) -> dict[DatastreamName, LatencyVerdict]:
         if self._budgets is None:
             return verdicts
         found = self._budgets.judge(subjects, most_questions, self._alone)
         return {name: verdict.with_budgets(found[name]) for name, verdict in verdicts.items()}
 
-    def _act(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Finding:
+    def _act(self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict) -> TurnResult:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         cause = self._cause(name, subject, verdict, incident)
         actions, worth, decision = [], None, ""
         for step in steps:
             try:
-                if step is Step.HELP:
+                if step is IncidentStep.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
                     said = cause.sentence if helped.says_cause else ""
                     actions.append("; ".join(filter(None, (said, helped.sentence))))
                     worth, decision = helped.worth, helped.sentence
-                    if helped.done is Done.NOT_NOW:
+                    if helped.done is RequestOutcome.NOT_NOW:
                         incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
                 else:
                     actions.append(self._take(step, name, verdict))
@@ -198,45 +200,52 @@ class MonitorCycle:
         action = "; ".join(filter(None, actions))
         closes_in = closes_in_seconds(incident, self._policy, self._clock.monotonic())
         cluster, has_acted = subject.source.cluster, worth is not None
-        return Finding(
+        return TurnResult(
             verdict, incident, action, cluster, found, worth, subject, decision, has_acted, closes_in
         )
 
-    def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
-        if verdict.standing is not Standing.BREACHED or not incident.is_open:
+    def _cause(
+        self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict, incident: Incident
+    ) -> InquiryResult:
+        if verdict.standing is not ObjectiveStatus.BREACHED or not incident.is_open:
             return NO_ANSWER
         return self._ask(name, subject, verdict)
 
-    def _ask(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Answer:
+    def _ask(self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict) -> InquiryResult:
         now = self._clock.monotonic()
         return self._inquiry.look(name, lambda: self._service.evidence(subject), verdict.limit_ms, now)
 
     def _help(
-        self, name: DatastreamName, subject: Subject, verdict: Verdict, cause: Answer, opened_at: float
-    ) -> Help:
+        self,
+        name: DatastreamName,
+        subject: ObjectiveSubject,
+        verdict: LatencyVerdict,
+        cause: InquiryResult,
+        opened_at: float,
+    ) -> RequestResult:
         """Request a rebalance if another placement may help or the cause is unknown."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
-            return Help(Done.NOT_NOW, "")  # react at once if the cause changes
+            return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
         why = cause.sentence
         told, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
         helped = self._rebalancing.help(name, subject.mode, told, lasts)
-        is_said = helped.done is Done.ACTED or found is None or cause.is_news
+        is_said = helped.done is RequestOutcome.ACTED or found is None or cause.is_news
         return helped._replace(says_cause=is_said)
 
-    def _take(self, step: Step, name: DatastreamName, verdict: Verdict) -> str:
+    def _take(self, step: IncidentStep, name: DatastreamName, verdict: LatencyVerdict) -> str:
         match step:
-            case Step.OPEN:
+            case IncidentStep.OPEN:
                 _log.warning("latency objective breached", datastream=name, reason=verdict.sentence)
                 return f"incident opened: {verdict.sentence}"
-            case Step.CLOSE:
+            case IncidentStep.CLOSE:
                 _log.info("latency objective met again", datastream=name, reason=verdict.sentence)
                 return "incident closed"
-            case Step.HELP | Step.NONE:
+            case IncidentStep.HELP | IncidentStep.NONE:
                 return ""
 
 
-class Ended(Enum):
+class LoopEnd(Enum):
     """Reason for the end of a loop."""
 
     STOPPED = "stopped"
@@ -244,7 +253,7 @@ class Ended(Enum):
     OUSTED = "another monitor is active"
 
 
-class Standstills(Protocol):
+class ProcessPauses(Protocol):
     """Pauses of the whole process, see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
@@ -268,7 +277,7 @@ class MonitorLoop:
         interval_seconds: float,
         listeners: Sequence[Listener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
-        standstills: Standstills | None = None,
+        standstills: ProcessPauses | None = None,
     ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
@@ -281,33 +290,33 @@ class MonitorLoop:
         self._failures: dict[int, str] = {}
         """Last logged error of each listener, by its position."""
 
-    def run(self) -> Ended:
+    def run(self) -> LoopEnd:
         """Run until `stop`, or until another monitor is active."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
-                return Ended.OUSTED
+                return LoopEnd.OUSTED
             movements = NOTHING_KNOWN
             try:
                 if self._cycle.is_judged_elsewhere():
-                    return Ended.LEFT
+                    return LoopEnd.LEFT
                 if other := self._held_by():
                     _log.warning("another monitor has taken over", monitor=other)
-                    return Ended.OUSTED
+                    return LoopEnd.OUSTED
                 movements = self._cycle.movements()
                 self._judged(self._cycle.turn(), movements)
             except HeadraceError as error:
                 self._nothing_judged(str(error), movements)
             except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
                 self._nothing_judged(f"a turn failed: {error!r}", movements, error)
-        return Ended.STOPPED
+        return LoopEnd.STOPPED
 
-    def _judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+    def _judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         self._trouble = ""
         for name, finding in findings.items():
             self._tell(name, finding)
         self._hear(lambda one: one.judged(findings, movements))
 
-    def _nothing_judged(self, reason: str, movements: Movements, error: Exception | None = None) -> None:
+    def _nothing_judged(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
         if self._trouble != reason:
             _log.warning("cannot evaluate datastreams", reason=reason, exc_info=error)
         self._trouble = reason
@@ -336,7 +345,7 @@ class MonitorLoop:
         """Request the end of the loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _tell(self, name: DatastreamName, finding: Finding) -> None:
+    def _tell(self, name: DatastreamName, finding: TurnResult) -> None:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)

@@ -10,9 +10,9 @@ import structlog
 
 from mirror.errors import AnalyticsError, Unreachable
 from mirror.ports import Clock
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
-from monitor.objectives.past import Past, TopicSums
+from monitor.objectives.past import PastMeasurements, TopicLatencySums
 from monitor.ports import Measurements
 
 _log = structlog.get_logger(__name__)
@@ -82,14 +82,14 @@ class FallbackMeasurements:
 class FallbackPast:
     """Like `FallbackMeasurements`, for past time ranges. Implements `monitor.objectives.past.Past`."""
 
-    def __init__(self, first: Past, second: Past, clock: Clock) -> None:
+    def __init__(self, first: PastMeasurements, second: PastMeasurements, clock: Clock) -> None:
         self._first = first
         self._second = second
         self._preference = _Preference("error budgets", clock)
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         """Return the measurements of the piece. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.past(piece, milliseconds, together),

@@ -16,12 +16,12 @@ from enum import StrEnum
 from typing import Final
 
 from monitor.actions.policy import ActingPolicy
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 _ALWAYS: Final = ActingPolicy()
 
 
-class Step(StrEnum):
+class IncidentStep(StrEnum):
     """Step that follows from a verdict."""
 
     NONE = "none"
@@ -64,31 +64,31 @@ class Incident:
 
 
 def advance(
-    incident: Incident, verdict: Verdict, policy: IncidentPolicy, now: float
-) -> tuple[Incident, tuple[Step, ...]]:
+    incident: Incident, verdict: LatencyVerdict, policy: IncidentPolicy, now: float
+) -> tuple[Incident, tuple[IncidentStep, ...]]:
     """Return the incident after a verdict, and the steps to take, in order."""
-    if verdict.standing is Standing.UNKNOWN:
+    if verdict.standing is ObjectiveStatus.UNKNOWN:
         return incident, ()
-    if verdict.is_halted or verdict.standing is Standing.HALTED:
+    if verdict.is_halted or verdict.standing is ObjectiveStatus.HALTED:
         incident = replace(incident, halted_at=now)
-    if verdict.standing is Standing.HALTED:
+    if verdict.standing is ObjectiveStatus.HALTED:
         return replace(incident, goods=0, good_since=None), ()
-    if verdict.standing is Standing.WITHIN:
+    if verdict.standing is ObjectiveStatus.WITHIN:
         since = now if incident.good_since is None else incident.good_since
         good = incident.better_since(since)
         if incident.is_open and good.goods >= policy.close_after and now - since >= policy.close_seconds:
-            return Incident(helped_at=incident.helped_at, halted_at=incident.halted_at), (Step.CLOSE,)
+            return Incident(helped_at=incident.helped_at, halted_at=incident.halted_at), (IncidentStep.CLOSE,)
         return good, ()
     bad = replace(incident, breaches=incident.breaches + 1, goods=0, good_since=None)
-    steps: list[Step] = []
+    steps: list[IncidentStep] = []
     if not bad.is_open and bad.breaches >= policy.open_after:
         bad = replace(bad, is_open=True, opened_at=now)
-        steps.append(Step.OPEN)
+        steps.append(IncidentStep.OPEN)
     moments = [moment for moment in (bad.helped_at, bad.halted_at) if moment is not None]
     is_due = not moments or now - max(moments) >= policy.cooldown_seconds
     if bad.is_open and not verdict.is_halted and is_due:
         bad = replace(bad, helped_at=now)
-        steps.append(Step.HELP)
+        steps.append(IncidentStep.HELP)
     return bad, tuple(steps)
 
 

@@ -32,7 +32,7 @@ _MOST_ANSWERS: Final = 2_000
 """Maximum number of cached results per selection."""
 
 
-class Standing(StrEnum):
+class ObjectiveStatus(StrEnum):
     """Status of a datastream with respect to its objective."""
 
     WITHIN = "within"
@@ -48,7 +48,7 @@ class Source(NamedTuple):
     cluster: str
 
 
-class Observation(NamedTuple):
+class LatencyObservation(NamedTuple):
     """Measurements of the window. `records`: number of records that arrived; `counts`: histogram of their
     latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: partitions of unknown lag."""
 
@@ -58,13 +58,13 @@ class Observation(NamedTuple):
     unaged: int = 0
 
 
-Observations = Mapping[Source, Mapping[str, Observation]]
+Observations = Mapping[Source, Mapping[str, LatencyObservation]]
 """Observations by source and topic; only by `EVERY_TOPIC` if all topics of the source belong to one
 datastream."""
 
 
 @dataclass(frozen=True)
-class Subject:
+class ObjectiveSubject:
     """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason for which it
     is not fully copied; empty if the service knows of none. `remark`: further information from the service,
     such as a quota that throttles it. `paused`: topics with partitions paused by an operator. `mode`: whether
@@ -83,13 +83,13 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LatencyVerdict:
     """Result of an evaluation. `observed_ms`: measured percentile, None without records. `sentence`: reason.
     `is_halted`: not fully copied, so no rebalance can help, also if the standing is BREACHED.
-    `budgets`: error budget of each of `Subject.objectives`; they do not affect the standing. `limit_ms`:
-    limit of the evaluated objective. `cause`: cause of the breach, if determined."""
+    `budgets`: error budget of each of `ObjectiveSubject.objectives`, which do not affect the status.
+    `limit_ms`: limit of the evaluated objective. `cause`: cause of the breach, if determined."""
 
-    standing: Standing
+    standing: ObjectiveStatus
     observed_ms: float | None
     sentence: str
     is_halted: bool = False
@@ -97,10 +97,10 @@ class Verdict:
     limit_ms: int = 0
     cause: str = ""
 
-    def with_budgets(self, budgets: tuple[Budget, ...]) -> Verdict:
+    def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
         """Return a copy with these budgets."""
         # Called for each datastream in each turn; `replace` takes three times as long.
-        return Verdict(
+        return LatencyVerdict(
             self.standing,
             self.observed_ms,
             self.sentence,
@@ -111,7 +111,7 @@ class Verdict:
         )
 
 
-def observed(subject: Subject, observations: Observations) -> Observation | None:
+def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyObservation | None:
     """Return the measurements of the datastream's topics; None if there are none."""
     topics = observations.get(subject.source, {})
     if (every := topics.get(EVERY_TOPIC)) is not None:
@@ -140,16 +140,20 @@ def _answers_of(_selection: TopicSelection) -> dict[str, bool]:
     return {}
 
 
-def _summed(parts: Sequence[Observation]) -> Observation | None:
+def _summed(parts: Sequence[LatencyObservation]) -> LatencyObservation | None:
     if not parts:
         return None
     records, counts, lags, unaged = zip(*parts, strict=True)
-    return Observation(sum(records), tuple(map(sum, zip(*counts, strict=True))), max(lags), sum(unaged))
+    return LatencyObservation(
+        sum(records), tuple(map(sum, zip(*counts, strict=True))), max(lags), sum(unaged)
+    )
 
 
 def judge(
-    subject: Subject, observation: Observation | None, objective: LatencyObjective | None = None
-) -> Verdict:
+    subject: ObjectiveSubject,
+    observation: LatencyObservation | None,
+    objective: LatencyObjective | None = None,
+) -> LatencyVerdict:
     """Apply the rules in order to the given objective, or else to the one in the short form.
 
     `objectives.verdicts` evaluates all objectives."""
@@ -166,24 +170,26 @@ def judge(
     if late:
         why = f"; not copied: {halted}" if halted else remark
         sentence = f"{late}{why}; {wanted}"
-        return Verdict(Standing.BREACHED, quantile, sentence, bool(halted), limit_ms=limit)
+        return LatencyVerdict(ObjectiveStatus.BREACHED, quantile, sentence, bool(halted), limit_ms=limit)
     if halted:
         sentence = f"not copied: {halted}; {wanted}"
-        return Verdict(Standing.HALTED, quantile, sentence, is_halted=True, limit_ms=limit)
+        return LatencyVerdict(ObjectiveStatus.HALTED, quantile, sentence, is_halted=True, limit_ms=limit)
     if observation is None:
         sentence = f"no measurements{remark}; {wanted}"
-        return Verdict(Standing.UNKNOWN, None, sentence, limit_ms=limit)
+        return LatencyVerdict(ObjectiveStatus.UNKNOWN, None, sentence, limit_ms=limit)
     if observation.unaged:
         sentence = f"the lag of {counted(observation.unaged, 'partition')} is unknown; {wanted}"
-        return Verdict(Standing.UNKNOWN, quantile, sentence, limit_ms=limit)
+        return LatencyVerdict(ObjectiveStatus.UNKNOWN, quantile, sentence, limit_ms=limit)
     if quantile is None:
         sentence = f"no new or late records; {wanted}"
-        return Verdict(Standing.WITHIN, None, sentence, limit_ms=limit)
+        return LatencyVerdict(ObjectiveStatus.WITHIN, None, sentence, limit_ms=limit)
     sentence = f"{percentile} is {duration_text(quantile / 1_000)}; {wanted}"
-    return Verdict(Standing.WITHIN, quantile, sentence, limit_ms=limit)
+    return LatencyVerdict(ObjectiveStatus.WITHIN, quantile, sentence, limit_ms=limit)
 
 
-def _lateness(objective: LatencyObjective, observation: Observation | None, quantile: float | None) -> str:
+def _lateness(
+    objective: LatencyObjective, observation: LatencyObservation | None, quantile: float | None
+) -> str:
     if observation is not None and observation.lag_ms > objective.milliseconds:
         return f"a record has waited for {_beyond(observation.lag_ms, objective.milliseconds)}"
     if observation is None or quantile is None or quantile <= objective.milliseconds:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.model.topics import EVERY_TOPIC
-from monitor.latency import Observation, Observations, Source
+from monitor.latency import LatencyObservation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
 """Delay between a lane's measurement and its availability to readers."""
@@ -41,13 +41,13 @@ def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag],
 
     A turn has thousands of rows but hardly any lags.
     """
-    found: dict[Source, dict[str, Observation]] = {}
+    found: dict[Source, dict[str, LatencyObservation]] = {}
     for row in arrived:
         group, cluster, topic, records = row[:4]
         topics = found.get((group, cluster))  # type: ignore[call-overload]
         if topics is None:
             topics = found[Source(group, cluster)] = {}
-        topics[topic] = Observation(records, tuple(row[4:]), 0, 0)
+        topics[topic] = LatencyObservation(records, tuple(row[4:]), 0, 0)
     oldest: dict[tuple[Source, str], int] = {}
     unaged: dict[tuple[Source, str], int] = {}
     for lag in lags:

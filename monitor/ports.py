@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from mirror.coordination.acting.effect import PlacementEffect
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.policy import Record
+from monitor.actions.policy import ActionRecord
 from monitor.actions.worth import PastBreach
 from monitor.causes.evidence import Evidence
-from monitor.latency import Observations, Source, Subject
-from monitor.movement.summary import Movements
+from monitor.latency import ObjectiveSubject, Observations, Source
+from monitor.movement.summary import FleetMovement
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class LeaseHold:
     """Holder of the lease, and the state to know before acting. `other`: the other monitor that holds it;
     empty if this one does. `record` None: the service is of a version without leases."""
 
     other: str
-    record: Record | None
+    record: ActionRecord | None
 
 
-class Rest(Protocol):
+class InstanceClient(Protocol):
     """REST client of one instance: values in, JSON out."""
 
     def get(self, path: str, **parameters: Any) -> Any:
@@ -60,11 +60,11 @@ class Rest(Protocol):
 class Service(Protocol):
     """The mirroring service as visible over REST."""
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every mirrored datastream with an objective. Raises Unreachable."""
         ...
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         """Return the partitions that are not OK, by datastream. Raises Unreachable, HeadraceError."""
         ...
 
@@ -72,7 +72,7 @@ class Service(Protocol):
         """Return whether an instance runs the monitor, so that others must not act. Raises Unreachable."""
         ...
 
-    def hold(self) -> Hold:
+    def hold(self) -> LeaseHold:
         """Acquire or renew the lease of the active monitor; called at each turn. Raises Unreachable,
         HeadraceError."""
         ...
@@ -82,7 +82,7 @@ class Service(Protocol):
         HeadraceError."""
         ...
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         """Return the instances' reports on the datastream's lanes, and the instances that did not respond.
         Raises Unreachable, HeadraceError."""
         ...

@@ -14,14 +14,14 @@ from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.actions.policy import ActingPolicy, Outcome, Record, decide, reason_against
-from monitor.actions.worth import Worth, worth_of
+from monitor.actions.policy import ActingPolicy, ActionOutcome, ActionRecord, decide, reason_against
+from monitor.actions.worth import PredictedSaving, worth_of
 from monitor.ports import Service
 
 _log = structlog.get_logger(__name__)
 
 
-class Done(Enum):
+class RequestOutcome(Enum):
     """Outcome of a request for help."""
 
     ACTED = "acted"
@@ -30,12 +30,12 @@ class Done(Enum):
     """Forbidden at present: the next attempt follows in the next turn."""
 
 
-class Help(NamedTuple):
+class RequestResult(NamedTuple):
     """Outcome, with a sentence that stays the same as long as its reason does."""
 
-    done: Done
+    done: RequestOutcome
     sentence: str
-    worth: Worth | None = None
+    worth: PredictedSaving | None = None
     """Prediction for a requested rebalance."""
     says_cause: bool = False
     """True if the report should include the cause."""
@@ -48,10 +48,10 @@ class Rebalancing:
         self._service = service
         self._policy = policy
         self._clock = clock
-        self._record = Record()
+        self._record = ActionRecord()
         self._asked = ""
 
-    def note(self, record: Record | None) -> None:
+    def note(self, record: ActionRecord | None) -> None:
         """Update the service's record of acting; None: it has none, so only the acts of this monitor
         count."""
         if record is not None:
@@ -61,7 +61,7 @@ class Rebalancing:
         """Begin a turn; from now on the service reports whether the last request is still pending."""
         self._asked = ""
 
-    def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> Help:
+    def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:
         """Request a rebalance if the policy and a dry run allow it.
 
         `mode`: mode of the datastream; `why`: reason for the events; `open_seconds`: duration of the breach
@@ -69,16 +69,18 @@ class Rebalancing:
         record = replace(self._record, waiting=self._record.waiting or self._asked)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:
-            return Help(Done.NOT_NOW, f"no rebalance requested: {against}")
+            return RequestResult(RequestOutcome.NOT_NOW, f"no rebalance requested: {against}")
         preview = self._service.preview_rebalance(name)
         if not preview.loads_known:
             raise LoadUnavailable("partition loads are unknown, so its effect cannot be predicted")
         effect = preview.effect or PlacementEffect(preview.moves)
         worth = worth_of(effect, preview.past, open_seconds)
         decision = decide(mode or self._policy.mode, preview.moves, preview.sentence, worth)
-        if decision.outcome is not Outcome.ACTS:
-            return Help(Done.ACTED, decision.sentence)
+        if decision.outcome is not ActionOutcome.ACTS:
+            return RequestResult(RequestOutcome.ACTED, decision.sentence)
         identity = self._service.rebalance(name, why[:LONGEST_REASON])
         self._record, self._asked = self._record.acted(name, self._clock.now_ms()), name
         _log.info("rebalance requested", datastream=name, request=identity, would=preview.sentence)
-        return Help(Done.ACTED, f"rebalance {identity} requested: {decision.sentence}", worth)
+        return RequestResult(
+            RequestOutcome.ACTED, f"rebalance {identity} requested: {decision.sentence}", worth
+        )

@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 from mirror.errors import CorruptData
 from mirror.model.metrics import WAIT_SLOT_MS, MirrorMetric
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
-from monitor.objectives.past import TopicSums
+from monitor.objectives.past import TopicLatencySums
 
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
@@ -46,7 +46,7 @@ def columns_read() -> dict[str, Any]:
     return {**schema, "fields": schema["fields"][: last + 1]}
 
 
-class _Slots:
+class _TimeSlots:
     """Rows of each topic, by the time slot of `length_ms` in which they were measured."""
 
     def __init__(self, length_ms: int) -> None:
@@ -80,7 +80,7 @@ class _Slots:
                 if (number + 1) * self._length > moment_ms:
                     found[topic] += rows
 
-    def within(self, piece: Piece, found: defaultdict[_Topic, _Rows]) -> None:
+    def within(self, piece: TimeRangePiece, found: defaultdict[_Topic, _Rows]) -> None:
         wanted = _begun_in(piece, self._length)
         for topic, slots in self._by_topic.items():
             for rows in _at(slots, wanted):
@@ -109,7 +109,7 @@ class _Waits:
             if not slots:
                 del self._by_topic[topic]
 
-    def stale_seconds(self, piece: Piece, age_ms: int) -> dict[_Topic, float]:
+    def stale_seconds(self, piece: TimeRangePiece, age_ms: int) -> dict[_Topic, float]:
         found, wanted = {}, _begun_in(piece, WAIT_SLOT_MS)
         for topic, slots in self._by_topic.items():
             late = [interval for age, interval in _at(slots, wanted) if age > age_ms]
@@ -118,7 +118,7 @@ class _Waits:
         return found
 
 
-def _begun_in(piece: Piece, length_ms: int) -> range:
+def _begun_in(piece: TimeRangePiece, length_ms: int) -> range:
     """Return the numbers of the slots that begin in the piece, so that pieces share no slot."""
     return range(-(-piece.since_ms // length_ms), -(-piece.until_ms // length_ms))
 
@@ -140,8 +140,8 @@ class RecentRows:
 
     def __init__(self, least_ms: float = math.inf) -> None:
         self._waits = _Waits(least_ms)
-        self._fine = _Slots(_FINE_MS)
-        self._coarse = _Slots(_COARSE_MS)
+        self._fine = _TimeSlots(_FINE_MS)
+        self._coarse = _TimeSlots(_COARSE_MS)
         """Rows too old for the fine slots."""
         self._lags: dict[tuple[_Topic, int], tuple[int, int, int, int]] = {}
 
@@ -180,7 +180,7 @@ class RecentRows:
         sums = ((*topic, *_sum(rows)) for topic, rows in found.items())
         return observations(sums, list(self._lags_since(since)), now_ms)
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(self, piece: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
         """Return the measurements of a past time range, not older than the retained rows.
 
         A range that does not begin at a full minute may begin up to a minute late. `milliseconds`: limits,
@@ -191,7 +191,7 @@ class RecentRows:
         counts = [_sum(rows)[1:] for rows in found.values()]
         late = {age: [late_records(one, age) for one in counts] for age in milliseconds}
         stale = {age: self._waits.stale_seconds(piece, age) for age in milliseconds}
-        return TopicSums([*found], [sum(one) for one in counts], late, stale)
+        return TopicLatencySums([*found], [sum(one) for one in counts], late, stale)
 
     def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:
         for ((group, cluster, topic), _), (time_ms, records, age, interval) in self._lags.items():

@@ -37,7 +37,7 @@ _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached",
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """Rows as returned by Pinot, and the number of documents scanned."""
 
     columns: tuple[str, ...]
@@ -69,7 +69,7 @@ class PinotClient:
         """Release connections. Safe to call twice."""
         self._http.close()
 
-    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> Answer:
+    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> QueryResult:
         """Run a query until its result is complete, at most `attempts` times.
 
         `sql` names its parameters as `%(name)s` and includes a LIMIT. Raises Unreachable, TimedOut,
@@ -88,12 +88,12 @@ class PinotClient:
         raise AssertionError("unreachable: the loop returns or raises")
 
     @as_asked
-    def _ask_once(self, sql: str, parameters: dict[str, Value]) -> Answer:
+    def _ask_once(self, sql: str, parameters: dict[str, Value]) -> QueryResult:
         limited = f"set timeoutMs = {int(self.settings.timeout_seconds * 1000)}; {sql}"
         with closing(self._connection.cursor()) as cursor:
             response = _translated(cursor, limited, parameters, self.settings.broker)
             _refuse_half(response)
-            return Answer(
+            return QueryResult(
                 columns=tuple(entry[0] for entry in cursor.description or ()),
                 rows=cursor.fetchall(),
                 documents_scanned=int(response.get("numDocsScanned", 0)),

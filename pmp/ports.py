@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pinot.tables import PartitionMetricHourly
-from pmp.samples.look import Look
+from pmp.samples.look import LogSnapshot
 from pmp.samples.sample import Sample
 
 
 class ClusterProbe(Protocol):
     """Measures one cluster."""
 
-    def look(self) -> Look:
+    def look(self) -> LogSnapshot:
         """Return leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
         ...
 

@@ -15,7 +15,7 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.topics import TopicPartition
 from pmp.ports import ClusterProbe, SampleSink
-from pmp.samples.look import Look, sample
+from pmp.samples.look import LogSnapshot, sample
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ class Sampler:
         self._is_leader = is_leader
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._before: Look | None = None
+        self._before: LogSnapshot | None = None
         self._bytes_per_message: Mapping[TopicPartition, float] = {}
         self.failure: Exception | None = None
         self.samples_written = 0

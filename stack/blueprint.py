@@ -17,7 +17,7 @@ NAMES: Final = ("zookeeper", "source", "destination", "pinot")
 
 
 @dataclass(frozen=True)
-class Machine:
+class ServerResources:
     """Resources of the servers: heap in MiB, and a Java (None: find one)."""
 
     zookeeper_heap_mib: int = 128
@@ -29,7 +29,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Addresses:
+class StackAddresses:
     """Addresses for clients, each `host:port`."""
 
     zookeeper: str
@@ -53,9 +53,9 @@ class Addresses:
         }
 
 
-def addresses_of(ports: StackPorts) -> Addresses:
+def addresses_of(ports: StackPorts) -> StackAddresses:
     """Return the addresses on these ports."""
-    return Addresses(
+    return StackAddresses(
         zookeeper=f"{LOOPBACK}:{ports.zookeeper}",
         source=f"{LOOPBACK}:{ports.source}",
         destination=f"{LOOPBACK}:{ports.destination}",
@@ -64,7 +64,7 @@ def addresses_of(ports: StackPorts) -> Addresses:
     )
 
 
-def build(home: Path, ports: StackPorts, machine: Machine) -> dict[str, Server]:
+def build(home: Path, ports: StackPorts, machine: ServerResources) -> dict[str, Server]:
     """Return all servers of the stack, not started."""
     kafka = Jvm(machine.kafka_heap_mib, machine.java, machine.quick_start)
     source = NodePorts(ports.source, ports.source_controller)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from stack.blueprint import NAMES, Addresses, Machine, addresses_of, build
+from stack.blueprint import NAMES, ServerResources, StackAddresses, addresses_of, build
 from stack.errors import AlreadyBusy, NotInTime, ServerDied, UnknownName
 from stack.folders import naming_a_full_disk, require_space, stack_home
 from stack.jars import jar_sets
@@ -71,7 +71,7 @@ class Stack:
         ports: StackPorts | None = None,
         *,
         lifetime: Lifetime = Lifetime.HELD,
-        machine: Machine | None = None,
+        machine: ServerResources | None = None,
         report: Report = lambda _: None,
     ) -> None:
         """`ports`: None uses the ports of the last `up` in this home, or the default ports."""
@@ -80,7 +80,7 @@ class Stack:
         self.ports = ports or self._remembered() or StackPorts()
         self.lifetime = lifetime
         self._report = report
-        self.servers: Mapping[str, Server] = build(self.home, self.ports, machine or Machine())
+        self.servers: Mapping[str, Server] = build(self.home, self.ports, machine or ServerResources())
         self._mine: set[str] = set()
 
     def up(self, names: Iterable[str] = (), *, fresh: bool = False) -> list[ServerStatus]:
@@ -130,7 +130,7 @@ class Stack:
         for_each(wanted, lambda name: found.update({name: self._status_of(name)}))
         return [found[name] for name in wanted]
 
-    def addresses(self) -> Addresses:
+    def addresses(self) -> StackAddresses:
         """Return the addresses of the servers, including stopped ones."""
         return addresses_of(self.ports)
 

@@ -16,7 +16,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.load import LoadSource
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition, TopicSelection
-from mirror.protocol.batches.holes import Hole, Span
+from mirror.protocol.batches.holes import OffsetHole, Span
 
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")
@@ -92,7 +92,7 @@ def enter(ledger: Ledger, offset_class: OffsetClass, count: int) -> None:
     """Account for the next offsets; if compacted away, with a later batch as evidence."""
     first, following = ledger.next, ledger.next + count
     if offset_class is OffsetClass.COMPACTED:
-        ledger.pass_over(compacted(Hole(first, following, Span(following, following + 1))))
+        ledger.pass_over(compacted(OffsetHole(first, following, Span(following, following + 1))))
     else:
         ledger.enter(offset_class, count)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Ints, Problem, TaskOf, build_problem
+from assigner.problem.problem import Ints, PlacementProblem, TaskOf, build_problem
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
@@ -41,7 +41,7 @@ def a_problem(
     home: Sequence[int] | None = None,
     limits: TaskLimits | None = None,
     messages: tuple[Sequence[float], int] | None = None,
-) -> Problem:
+) -> PlacementProblem:
     """Return a problem with the whole capacity usable."""
     capacity = TaskCapacity(usable, messages[1] if messages else None, 100)
     current = None if home is None else tasks_of(home)

@@ -25,7 +25,7 @@ from pinot.partitions.pages import Grain
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 from pmp.job.growth import EMPTY, Samples, advance
-from pmp.loads.rates import Reading, partition_loads
+from pmp.loads.rates import RateOptions, partition_loads
 from pmp.loads.rhythm import marked, rhythm_of
 from pmp.samples.decoder import decode
 from pmp.samples.sample import Sample, encode
@@ -281,7 +281,7 @@ def provided(
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads that the provider returns for the range: mean or p95."""
     rates = rates_over(samples, when)
-    loads = partition_loads(rates, Reading(statistic, settled=False))
+    loads = partition_loads(rates, RateOptions(statistic, settled=False))
     return marked(loads, rates, rhythm_of(rates, when, Grain.SAMPLES), statistic)
 
 

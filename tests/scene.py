@@ -20,7 +20,7 @@ from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService
 from monitor.causes.diagnosis import Diagnosis
 from monitor.causes.judge import diagnose
-from monitor.latency import Observation, Source, Standing, judge
+from monitor.latency import LatencyObservation, ObjectiveStatus, Source, judge
 from tests.kafka_data import Record, make_topic, produce
 from tests.mirrored import create_datastream
 from tests.patience import wait_until
@@ -205,7 +205,7 @@ class Scene:
             return "not judged"
         ages = [lane["lag_ms"] for lane in lanes if lane["worker"] is not None]
         known = [age for age in ages if age is not None]
-        seen = Observation(0, (), max(known, default=0), len(ages) - len(known)) if ages else None
+        seen = LatencyObservation(0, (), max(known, default=0), len(ages) - len(known)) if ages else None
         verdict = judge(subject, seen)
         return f"{verdict.standing}; names the pause" if subject.paused else verdict.standing.value
 
@@ -259,7 +259,7 @@ def is_held_back(seen: Snapshot, by: str) -> bool:
         and by in (seen.datastream.get("problem") or {"reason": ""})["reason"]
         and seen.metrics.get(f'headrace_held_back_lanes{{datastream="{seen.datastream["name"]}"}}')
         == PARTITIONS
-        and seen.standing in {Standing.BREACHED, Standing.UNKNOWN}
+        and seen.standing in {ObjectiveStatus.BREACHED, ObjectiveStatus.UNKNOWN}
     )
 
 
@@ -272,7 +272,7 @@ def stands_still(seen: Snapshot) -> bool:
         and all(lane["reason"] for lane in seen.lanes)
         and "problem" in seen.events
         and bool(seen.datastream.get("problem"))
-        and seen.standing in {Standing.HALTED, Standing.BREACHED}
+        and seen.standing in {ObjectiveStatus.HALTED, ObjectiveStatus.BREACHED}
     )
 
 

@@ -17,7 +17,7 @@ from api.access.rights import Action, Principal, PrincipalRights, Role, reason_a
 from api.access.table import FLEET_PATH, NEEDS, PAGES_PATH, SCHEME
 from api.access.throttle import Throttle
 from api.access.tokens import PREFIX, TokenFile
-from mirror.control.caller import AskedChange, Caller
+from mirror.control.caller import Caller, RequestedChange
 from mirror.errors import Forbidden, HeadraceError, NotAuthenticated
 
 SUBJECT: Final = "headrace.certificate_subject"
@@ -47,7 +47,7 @@ class TokenIssuer(Protocol):
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessMethods:
     """Methods of authentication. Without tokens, issuer and certificates, authentication is off.
     `certificates`: principals by subject; `listeners`: principals of listeners whose clients send no
     credentials; `open_to_all`: actions that need no credentials."""
@@ -99,7 +99,7 @@ class Gate:
     def __init__(
         self,
         app: ASGIApp,
-        access: Access,
+        access: AccessMethods,
         refuse: Callable[[Request, HeadraceError], Awaitable[Response]],
     ) -> None:
         self._app = app
@@ -166,7 +166,7 @@ def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller
 class NoRights:
     """Satisfies `mirror.control.caller.Rights`: no permissions, for requests that passed no gate."""
 
-    def check(self, change: AskedChange) -> None:
+    def check(self, change: RequestedChange) -> None:
         """Raise Forbidden."""
         raise Forbidden(f"changing {change.name} is not permitted")
 
@@ -185,7 +185,7 @@ async def endpoint_is_for_caller(request: Request) -> None:
     if action is None or action is Action.PAGES:
         return
     if principal is None:
-        access: Access = request.app.state.services.access
+        access: AccessMethods = request.app.state.services.access
         if action not in access.open_to_all:
             raise NotAuthenticated("authentication required")
     elif reason := reason_against(principal, action):
@@ -214,7 +214,7 @@ def admission_of(request: Request, action: Action) -> Callable[[], bool]:
     """Return a check of whether the credentials of a request still permit an action, for long-lived
     responses. It fails if credentials cannot be verified now: the client reconnects and receives the
     reason."""
-    access: Access = request.app.state.services.access
+    access: AccessMethods = request.app.state.services.access
     headers, state = request.headers, request.scope["state"]
 
     def is_admitted() -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mirror.control.caller import AskedChange
+from mirror.control.caller import RequestedChange
 from mirror.errors import Forbidden
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
@@ -104,14 +104,14 @@ class PrincipalRights:
 
     principal: Principal
 
-    def check(self, change: AskedChange) -> None:
+    def check(self, change: RequestedChange) -> None:
         """Raise Forbidden if a required permission is missing."""
         for action, owners in asked_for(change):
             if reason := reason_against(self.principal, action, owners):
                 raise Forbidden(reason)
 
 
-def asked_for(change: AskedChange) -> list[tuple[Action, frozenset[str]]]:
+def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
     """Return the actions that a change requires, each with the owners of the affected datastreams."""
     sides = [one for one in (change.before, change.after) if one is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})

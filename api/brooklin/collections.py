@@ -19,14 +19,14 @@ Mask = dict[str, "Mask | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CollectionPage:
     """Requested part of a collection. `count` None: everything from `start`."""
 
     start: int = 0
     count: int | None = None
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Page:
+    def of(cls, query: Mapping[str, str]) -> CollectionPage:
         """Parse a query. Raises RoutingRefusal for invalid numbers."""
         start, count = _number(query, "start"), _number(query, "count")
         return cls(start or 0, count)
@@ -37,7 +37,9 @@ class Page:
         return elements[self.start : end]
 
 
-def collection(elements: Sequence[Any], page: Page, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+def collection(
+    elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the response for one page of elements. A full page implies a next one."""
     count = _USUAL_COUNT if page.count is None else page.count
     paging: dict[str, Any] = {"start": page.start, "count": count}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.brooklin.actions import REST
 from api.ignored import refuse_ignored
-from api.restli import Terms, datastream_from_restli
+from api.restli import RestliConfiguration, datastream_from_restli
 from api.services import Services
 from mirror.coordination.brooklin import PAUSED_PARTITIONS, paused_partitions
 from mirror.errors import InvalidRequest
@@ -24,7 +24,7 @@ _REASON: Final = PAUSED_PARTITIONS
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
     """Parse the definition sent by a client and drop metadata that the service derives itself. Raises
     InvalidRequest, also for unsupported metadata."""
-    terms = Terms(
+    terms = RestliConfiguration(
         services.cluster_of_address,
         services.default_destination,
         services.tls,

@@ -25,7 +25,7 @@ _KEPT_IN_PATHS: Final = "=&+$@!*~"
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class RestliProtocol:
     """Protocol version of a request. Without a version it is 1.0.0, as with plain curl."""
 
     text: str
@@ -60,9 +60,9 @@ class Protocol:
         return tuple(map(int, found.groups())) if found else (0,)
 
 
-def protocol_of(headers: Mapping[str, str]) -> Protocol:
+def protocol_of(headers: Mapping[str, str]) -> RestliProtocol:
     """Return the version given in the headers of a request."""
-    return Protocol(headers.get(VERSION, "1.0.0"))
+    return RestliProtocol(headers.get(VERSION, "1.0.0"))
 
 
 def is_brooklins(path: str) -> bool:

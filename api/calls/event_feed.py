@@ -11,7 +11,7 @@ import anyio.to_thread
 import structlog
 from anyio import CapacityLimiter
 
-from api.calls.shares import Shares
+from api.calls.shares import CallSlots
 from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
 from mirror.errors import Busy, TooOften, Unreachable, reason_of
 from mirror.ports import Watch
@@ -48,7 +48,7 @@ class EventFeed:
         self._beat_seconds = beat_seconds
         self._most = most_listeners
         self._most_each = most_each
-        self._listeners = Shares(most_listeners, most_each)
+        self._listeners = CallSlots(most_listeners, most_each)
         self._kept: Publications | None = None
         self._reading: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

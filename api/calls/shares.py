@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Shares:
+class CallSlots:
     """Slots with limits; not thread-safe. `most`: total; `most_each`: per name, such as a principal or an
     owner."""
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from api.calls.cluster_turns import ANSWER_SECONDS, ClusterInUse
-from api.calls.shares import Shares
+from api.calls.shares import CallSlots
 from mirror.errors import Busy, TooOften
 
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ class SlowCalls:
     def __init__(self, most_each: int = MOST_AT_ONCE, wait_seconds: float = ANSWER_SECONDS) -> None:
         self._wait_seconds = wait_seconds
         self._most_each = most_each
-        self._shares = Shares(MOST_AT_ONCE, most_each)
+        self._shares = CallSlots(MOST_AT_ONCE, most_each)
         self._who: frozenset[str] = frozenset()
 
     def of(self, who: frozenset[str]) -> SlowCalls:

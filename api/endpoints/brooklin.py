@@ -9,7 +9,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Depends, Request, Response
 
 from api.brooklin import actions
-from api.brooklin.collections import Page, chosen_fields, collection
+from api.brooklin.collections import CollectionPage, chosen_fields, collection
 from api.brooklin.definitions import definition_of
 from api.brooklin.protocol import METHOD, path_of, protocol_of, unknown, unsupported
 from api.brooklin.refusals import RoutingRefusal, in_brooklins_words, restli_problem
@@ -84,7 +84,7 @@ def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[s
         raise unsupported("GET", _target(request), request.headers)
     else:
         found = _all(reads)
-    page, chosen = Page.of(query), chosen_fields(query)
+    page, chosen = CollectionPage.of(query), chosen_fields(query)
     shown = page.of_all(found) if "q" not in query else found
     return collection([chosen(_element(one, services)) for one in shown], page, request.url.path, query)
 

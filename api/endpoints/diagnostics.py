@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.brooklin.collections import Page, chosen_fields, collection
+from api.brooklin.collections import CollectionPage, chosen_fields, collection
 from api.brooklin.diagnostics import component_health, connectors_known, status_element
 from api.brooklin.protocol import unsupported
 from api.brooklin.refusals import RoutingRefusal
@@ -53,7 +53,7 @@ async def diagnose(
     kind, scope, content = (_parameter(query.get(name), name) for name in ("type", "scope", "content"))
     if kind != _TYPE or scope not in connectors_known(services):
         raise RoutingRefusal(f"Unknown component: {shown(kind)} {shown(scope)}")
-    page, chosen = Page.of(query), chosen_fields(query)
+    page, chosen = CollectionPage.of(query), chosen_fields(query)
     if finder == "allStatus":
         live = await run_in_threadpool(reads.live)
         element = await _of_all(AllInstances(services, fleet, live), scope, content, services)

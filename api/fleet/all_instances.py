@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from api.fleet.answers import GROUP, HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
-from api.fleet.questions import AnswerState, Fleet, Reply
+from api.fleet.questions import AnswerState, Fleet, InstanceResponse
 from api.schemas.lanes import LaneAnswer, LanesAnswer
 from api.schemas.status import HealthAnswer, InstanceStateAnswer
 from api.services import Services
@@ -37,7 +37,9 @@ class AllInstances:
                 raise NotFound(f"unknown instance {shown(only)}", advice="/v1/instances lists all instances")
         self._others = [one for one in live if one.name != me and one.name in self._names]
 
-    async def lanes(self, group: str | None = None) -> Mapping[InstanceName, Reply[list[LaneAnswer]]]:
+    async def lanes(
+        self, group: str | None = None
+    ) -> Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]:
         """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
         copied."""
         if group is None:
@@ -48,7 +50,7 @@ class AllInstances:
 
         return await self.ask(LANES, lambda: own_lanes(self._services, group), read, {GROUP: group})
 
-    async def health(self) -> Mapping[InstanceName, Reply[HealthAnswer]]:
+    async def health(self) -> Mapping[InstanceName, InstanceResponse[HealthAnswer]]:
         """Return the health of each instance."""
         return await self.ask(HEALTH, lambda: own_health(self._services), health_read)
 
@@ -59,7 +61,7 @@ class AllInstances:
         read: Callable[[Any], _T],
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
-    ) -> Mapping[InstanceName, Reply[_T]]:
+    ) -> Mapping[InstanceName, InstanceResponse[_T]]:
         """Return the replies of all queried instances in the order of their arrival. `own`: computes the
         reply of this instance; `subject`: subject of queries to other instances; `read`: parses a reply."""
         me = self._services.status.name
@@ -68,13 +70,13 @@ class AllInstances:
             for one in await self._fleet.ask(self._others, subject, read, parameters, deadline_seconds)
         }
         if me in self._names:
-            replies[me] = Reply(
+            replies[me] = InstanceResponse(
                 me, AnswerState.ANSWERED, await to_thread.run_sync(own, limiter=CapacityLimiter(1))
             )
         return {name: replies[name] for name in self._names}
 
 
-def lanes_answer(replies: Mapping[InstanceName, Reply[list[LaneAnswer]]]) -> LanesAnswer:
+def lanes_answer(replies: Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]) -> LanesAnswer:
     """Return the lanes of all instances, and the state of each query."""
     return LanesAnswer(
         instances=[state_answer(one) for one in replies.values()],
@@ -82,6 +84,6 @@ def lanes_answer(replies: Mapping[InstanceName, Reply[list[LaneAnswer]]]) -> Lan
     )
 
 
-def state_answer(reply: Reply[Any]) -> InstanceStateAnswer:
+def state_answer(reply: InstanceResponse[Any]) -> InstanceStateAnswer:
     """Return the state of the query to one instance."""
     return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)

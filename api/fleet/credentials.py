@@ -20,7 +20,7 @@ _READ_AGAIN_SECONDS: Final = 10.0
 """A mismatch may mean that the secret was replaced; it is read again, at most this often."""
 
 
-class Credentials:
+class FleetCredentials:
     """Signs and verifies queries and responses. Thread-safe. `read`: returns the stored secret; raises
     Unreachable, DamagedState."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 
 from api.fleet.all_instances import AllInstances, lanes_answer
-from api.fleet.credentials import Credentials
+from api.fleet.credentials import FleetCredentials
 from api.fleet.questions import Fleet
 from api.services import Services
 from mirror.model.identifiers import GroupName
@@ -18,7 +18,7 @@ class LanesNow:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._credentials = Credentials(services.secret, services.clock)
+        self._credentials = FleetCredentials(services.secret, services.clock)
 
     def of(self, group: GroupName) -> Any:
         """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""

@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[_T]):
+class CachedValue(Generic[_T]):
     """A value read from ZooKeeper. `as_of_ms`: start of the read; the value includes all earlier writes.
     `is_now`: True if it was read for this request."""
 
@@ -37,10 +37,10 @@ class StateMemory:
         self._is_answering = is_answering
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_AT_ONCE, "reads")
-        self._last: dict[str, Seen[Any]] = {}
-        self._parts: dict[str, dict[str, Seen[Any]]] = {}
+        self._last: dict[str, CachedValue[Any]] = {}
+        self._parts: dict[str, dict[str, CachedValue[Any]]] = {}
 
-    def read(self, kind: str, ask: Callable[[], _T]) -> Seen[_T]:
+    def read(self, kind: str, ask: Callable[[], _T]) -> CachedValue[_T]:
         """Return the current value, or while ZooKeeper is down the cached one. Raises the errors of `ask`;
         Unreachable and SessionLost only without a cached value."""
         as_of_ms = self._clock.now_ms()
@@ -51,7 +51,7 @@ class StateMemory:
             if last is None:
                 raise
             return replace(last, is_now=False)
-        seen = Seen(value, as_of_ms)
+        seen = CachedValue(value, as_of_ms)
         with self._lock:
             newer = self._last.get(kind)
             if newer is None or newer.as_of_ms <= as_of_ms:
@@ -60,7 +60,9 @@ class StateMemory:
                 self._parts[kind] = {name: one for name, one in parts.items() if one.as_of_ms > as_of_ms}
         return seen
 
-    def read_part(self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]) -> Seen[_T]:
+    def read_part(
+        self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
+    ) -> CachedValue[_T]:
         """Same for a value that is also part of a kind. `part` finds it in the cached value of that kind, and
         raises LookupError if it is missing, which does not mean that it is missing in ZooKeeper now."""
         as_of_ms = self._clock.now_ms()
@@ -73,16 +75,16 @@ class StateMemory:
             return replace(known, is_now=False)
         return self.note_part(kind, name, value, as_of_ms)
 
-    def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> Seen[_T]:
+    def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
         """Cache a value that was read on its own or just written, without reading the whole kind."""
-        seen = Seen(value, as_of_ms)
+        seen = CachedValue(value, as_of_ms)
         with self._lock:
             parts = self._parts.setdefault(kind, {})
             if name not in parts or parts[name].as_of_ms <= as_of_ms:
                 parts[name] = seen
         return seen
 
-    def _known_part(self, kind: str, name: str, part: Callable[[Any], _T]) -> Seen[_T] | None:
+    def _known_part(self, kind: str, name: str, part: Callable[[Any], _T]) -> CachedValue[_T] | None:
         last, alone = self._last.get(kind), self._parts.get(kind, {}).get(name)
         if alone is not None and (last is None or alone.as_of_ms >= last.as_of_ms):
             return alone

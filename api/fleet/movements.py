@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from api.fleet.all_instances import AllInstances
 from api.fleet.answers import MOVEMENT
-from api.fleet.credentials import Credentials
+from api.fleet.credentials import FleetCredentials
 from api.fleet.leader import leader_of
 from api.fleet.questions import Fleet
 from api.movement.topics import TopicMovement, own_topics, topics_read
@@ -17,7 +17,7 @@ from mirror.coordination.stores.membership import LiveInstance
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.plan import Plan
-from monitor.movement.summary import Movements, Moving, added
+from monitor.movement.summary import DatastreamStates, FleetMovement, added
 
 
 async def movements(
@@ -26,7 +26,7 @@ async def movements(
     live: Sequence[LiveInstance],
     plan: Plan,
     datastreams: Sequence[Datastream],
-) -> Movements:
+) -> FleetMovement:
     """Query each instance once, and combine the replies."""
     replies = await AllInstances(services, fleet, live).ask(
         MOVEMENT, lambda: own_topics(services), topics_read
@@ -39,13 +39,13 @@ async def movements(
 
 def put_together(
     datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
-) -> Movements:
+) -> FleetMovement:
     """Combine topics of groups into movements by datastream."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
     for one in topics:
         by_group[one.group].append(one)
     found = {
-        each.name: Moving(
+        each.name: DatastreamStates(
             each.source,
             added(
                 one.movement
@@ -56,7 +56,7 @@ def put_together(
         )
         for each in datastreams
     }
-    return Movements(found, is_complete)
+    return FleetMovement(found, is_complete)
 
 
 class FleetMovements:
@@ -64,15 +64,15 @@ class FleetMovements:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._credentials = Credentials(services.secret, services.clock)
+        self._credentials = FleetCredentials(services.secret, services.clock)
 
-    def __call__(self) -> Movements:
+    def __call__(self) -> FleetMovement:
         """Return the movements of all datastreams. Raises Unreachable, DamagedState."""
         services = self._services
         live, plan = services.live(), services.plan()
         datastreams = services.control.list().datastreams
 
-        async def look() -> Movements:
+        async def look() -> FleetMovement:
             fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
             try:
                 return await movements(services, fleet, live, plan, datastreams)

@@ -19,7 +19,7 @@ import anyio
 import httpx
 from anyio import CapacityLimiter, to_thread
 
-from api.fleet.credentials import Credentials
+from api.fleet.credentials import FleetCredentials
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.errors import HeadraceError, legible
 from mirror.model.documents import parsed
@@ -46,7 +46,7 @@ class AnswerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[_T]):
+class InstanceResponse(Generic[_T]):
     """Response of one instance. `value` is None if it did not respond; `reason` is the cause."""
 
     instance: InstanceName
@@ -65,7 +65,7 @@ class Fleet:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: FleetCredentials,
         transport: Callable[[], httpx.AsyncBaseTransport],
         deadline_seconds: float,
     ) -> None:
@@ -83,11 +83,11 @@ class Fleet:
         read: Callable[[Any], _T],
         parameters: Mapping[str, str] | None = None,
         deadline_seconds: float = 0.0,
-    ) -> list[Reply[_T]]:
+    ) -> list[InstanceResponse[_T]]:
         """Return the replies of these instances in their order. `read` parses the JSON of a response and
         raises ValueError or HeadraceError. Instances that did not respond last time are queried last, so that
         they do not delay other queries."""
-        found: dict[int, Reply[_T]] = {}
+        found: dict[int, InstanceResponse[_T]] = {}
         deadline = deadline_seconds or self._deadline
 
         async def note(position: int) -> None:
@@ -111,7 +111,7 @@ class Fleet:
         read: Callable[[Any], _T],
         parameters: Mapping[str, str],
         deadline: float,
-    ) -> Reply[_T]:
+    ) -> InstanceResponse[_T]:
         try:
             with anyio.fail_after(deadline):
                 async with self._limiter():
@@ -123,11 +123,11 @@ class Fleet:
             reason = f"{one.rest_address or 'no address'}: {error or type(error).__name__}"
             return self._unheard(one, AnswerState.UNREACHABLE, legible(reason)[:_REASON_SHOWN])
         self._silent.discard(one.name)
-        return Reply(one.name, AnswerState.ANSWERED, value)
+        return InstanceResponse(one.name, AnswerState.ANSWERED, value)
 
-    def _unheard(self, one: LiveInstance, state: AnswerState, reason: str) -> Reply[_T]:
+    def _unheard(self, one: LiveInstance, state: AnswerState, reason: str) -> InstanceResponse[_T]:
         self._silent.add(one.name)
-        return Reply(one.name, state, None, reason)
+        return InstanceResponse(one.name, state, None, reason)
 
     async def _answer(self, one: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
         """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.datastructures import MutableHeaders
 
-from api.fleet.memory import Seen, StateMemory
+from api.fleet.memory import CachedValue, StateMemory
 from api.services import Services
 from mirror.coordination.operations.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
@@ -78,7 +78,7 @@ class Reads:
 
     def problem(self, name: DatastreamName) -> Problem | None:
         """Return the problem of a datastream, or None."""
-        seen: Seen[Problem | None] = self._memory.read_part(
+        seen: CachedValue[Problem | None] = self._memory.read_part(
             _PROBLEMS, name, lambda: self._services.problems.get(name), lambda known: known.get(name)
         )
         return self._taken(seen)
@@ -111,7 +111,7 @@ class Reads:
     def operation(self, identity: str) -> Operation:
         """Return one operation. Raises NotFound."""
         ask = self._services.operations.get
-        seen: Seen[Operation] = self._memory.read_part(
+        seen: CachedValue[Operation] = self._memory.read_part(
             _OPERATIONS,
             identity,
             lambda: ask(identity),
@@ -151,7 +151,7 @@ class Reads:
         """Refresh the cached events."""
         self.events(_EVENTS_KEPT)
 
-    def _taken(self, seen: Seen[_T]) -> _T:
+    def _taken(self, seen: CachedValue[_T]) -> _T:
         if not seen.is_now and (self._as_of_ms is None or seen.as_of_ms < self._as_of_ms):
             self._as_of_ms = seen.as_of_ms
             self._headers[AS_OF] = str(seen.as_of_ms)

@@ -25,7 +25,7 @@ MOST_LATENCY_POINTS: Final = 1_000
 
 
 @dataclass(frozen=True)
-class LoadsAsked:
+class LoadHistoryQuery:
     """Query for hourly loads of partitions of a source cluster, or of whole topics if no partition is
     given."""
 
@@ -36,7 +36,7 @@ class LoadsAsked:
 
 
 @dataclass(frozen=True)
-class LatencyAsked:
+class LatencyHistoryQuery:
     """Query for at most `points` steps of a group's latency; `topics` None: all of its topics."""
 
     group: GroupName
@@ -45,7 +45,7 @@ class LatencyAsked:
     topics: Collection[str] | None
 
 
-def no_history(_: LoadsAsked | LatencyAsked) -> NoReturn:
+def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
     """Reject a query if no history is configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
         "no history: Pinot is not configured", advice="set broker and controller in [pinot]"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
-from mirror.instance.loads.watch import LoadStanding, LoadState
+from mirror.instance.loads.watch import LoadState, LoadStatus
 from mirror.model.load import LoadSource, PartitionLoad, RateSource, hot_from
 from mirror.model.plan import TaskPlacement
 from mirror.model.topics import TopicPartition
@@ -35,7 +35,7 @@ class LeadersLoads:
     queried yet."""
 
     known: ClusterLoads
-    standing: LoadStanding | None
+    standing: LoadStatus | None
     now_ms: int
 
     def of(self, place: TopicPartition) -> PartitionLoad | None:

@@ -18,7 +18,7 @@ from api.services import InstanceStatus
 from api.settings import MetricSettings
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.watch import LoadStanding
+from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -105,7 +105,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
     yield remarks
 
 
-def _load_metrics(loads: Mapping[LoadSource, LoadStanding]) -> Iterator[Metric]:
+def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
     """Yield the states of loads, and the time of the latest measurement if there is one."""
     states = GaugeMetricFamily(
         "headrace_loads",

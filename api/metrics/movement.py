@@ -11,7 +11,7 @@ from api.movement.verdicts import judged, judged_uncopied
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.model.identifiers import GroupName
-from monitor.movement.states import Judgement, MovementState
+from monitor.movement.states import LaneJudgement, MovementState
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
@@ -60,7 +60,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
 
 def _found(
     lanes: Iterable[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
-) -> Iterator[tuple[GroupName, Judgement]]:
+) -> Iterator[tuple[GroupName, LaneJudgement]]:
     for lane in lanes:
         yield lane.spec.key.group, judged(lane, now)
     for other in uncopied:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from monitor.movement.summary import Movement, Movements
+from monitor.movement.summary import FleetMovement, Movement
 
 
 class _MovementModel(BaseModel):
@@ -67,7 +67,7 @@ class MovementsAnswer(_MovementModel):
     datastreams: list[DatastreamMovement]
 
     @classmethod
-    def from_movements(cls, found: Movements) -> MovementsAnswer:
+    def from_movements(cls, found: FleetMovement) -> MovementsAnswer:
         """Return the JSON form."""
         datastreams = [
             {

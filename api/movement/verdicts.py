@@ -9,9 +9,9 @@ from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.movement.loss import backlog_share, seconds_to_loss
-from monitor.causes.evidence import Origin
+from monitor.causes.evidence import BacklogOrigin
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
-from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+from monitor.movement.states import LaneActivity, LaneFacts, LaneJudgement, MovementState
 
 _ACTIVITY: Final = {
     LanePhase.WAITING: LaneActivity.UNCOPIED,
@@ -28,23 +28,23 @@ _EXPLAINS_SECONDS: Final = 600.0
 """A worker process lost longer ago does not explain a current backlog."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
-IN_TIME: Final = Judgement(MovementState.OK)
+IN_TIME: Final = LaneJudgement(MovementState.OK)
 """Judgement of a lane that is in time and has no predicted loss."""
 
 
-def judged(lane: LaneStatus, now: float) -> Judgement:
+def judged(lane: LaneStatus, now: float) -> LaneJudgement:
     """Judge a lane of this instance at `now` (monotonic seconds). Cheap for a lane in time, as most are: see
     `LaneTrack`. Its time to loss is from the last report of its worker."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()
-        return IN_TIME if at == inf else Judgement(MovementState.OK, seconds_to_loss=max(at - now, 0.0))
+        return IN_TIME if at == inf else LaneJudgement(MovementState.OK, seconds_to_loss=max(at - now, 0.0))
     activity = _ACTIVITY[lane.phase]
     facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
     return judge_lane(track.history, facts, now)
 
 
-def is_idle(lane: LaneStatus, found: Judgement, now: float) -> bool:
+def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
     """Return whether a lane has no waiting records and copied nothing in the 15 minutes before it entered its
     state. A lane without a report is not idle, because its state is unknown."""
     newest = lane.history.newest
@@ -53,7 +53,7 @@ def is_idle(lane: LaneStatus, found: Judgement, now: float) -> bool:
     return (now if found.since is None else found.since) - lane.track.moved_at > _IDLE_SECONDS
 
 
-def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
+def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
     """Judge an uncopied partition. The start of its state is in epoch ms and not part of the judgement. The
     time to loss follows from the movement of the log's start."""
     is_paused = lane.what.state is UncopiedState.PAUSED
@@ -62,10 +62,10 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
     loss = 0.0 if lane.lost_records else left
     state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
     share = None if lane.lost_records or loss is None else backlog_share(lane.history)
-    return Judgement(state, lane.what.reason, seconds_to_loss=loss, backlog_share=share)
+    return LaneJudgement(state, lane.what.reason, seconds_to_loss=loss, backlog_share=share)
 
 
-def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
+def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
     """Return the origin of a copying lane's backlog; None if it has none, or was in time since it started.
     `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
     waiting, age_ms = lane.lag
@@ -73,17 +73,17 @@ def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
     if lane.phase is not LanePhase.COPYING or not waiting or since is None:
         return None
     if age_ms is not None and excuse.covers(now_ms - age_ms):
-        return Origin.CREATION if now_ms - age_ms < excuse.before_ms else Origin.PAUSE
+        return BacklogOrigin.CREATION if now_ms - age_ms < excuse.before_ms else BacklogOrigin.PAUSE
     if not _is_behind_since(lane, since, now):
         return None
     if lane.lost_at is not None and now - lane.lost_at < _EXPLAINS_SECONDS:
-        return Origin.WORKER
+        return BacklogOrigin.WORKER
     if lane.recovered:
-        return Origin.OUTAGE
+        return BacklogOrigin.OUTAGE
     after_ms = now_ms - (now - since) * 1000 - excuse.name
     if not excuse.name or not 0 <= after_ms <= _STARTS_WITHIN_MS:
-        return Origin.RESTART
-    return Origin.CREATION if excuse.name == excuse.before_ms else Origin.PAUSE
+        return BacklogOrigin.RESTART
+    return BacklogOrigin.CREATION if excuse.name == excuse.before_ms else BacklogOrigin.PAUSE
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
@@ -99,5 +99,5 @@ def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
 def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
     """Return the start of the backlog in epoch ms; None without a backlog."""
     origin = backlog_origin(lane, now, now_ms)
-    at = lane.lost_at if origin is Origin.WORKER else lane.since
+    at = lane.lost_at if origin is BacklogOrigin.WORKER else lane.since
     return None if origin is None or at is None else int(now_ms - (now - at) * 1000)

@@ -17,7 +17,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.plan import Plan
-from monitor.movement.summary import Movement, Movements
+from monitor.movement.summary import FleetMovement, Movement
 from monitor.records.record import IncidentRecord
 
 _DAMAGED: Final = "DAMAGED"
@@ -25,7 +25,7 @@ _NO_MOVEMENT: Final = Movement()
 
 
 @dataclass(frozen=True)
-class Findings:
+class OverviewData:
     """Data of one overview. `is_complete`: all instances reported their sums. `usable`: usable capacity of a
     task in bytes per second unless the planning recorded it; None: placement is not by load. `heat`: hot
     partitions by group and topic; None: the leader did not respond."""
@@ -35,14 +35,14 @@ class Findings:
     plan: Plan
     assessments: Mapping[GroupName, Assessment]
     sums: Sequence[TopicSums]
-    movements: Movements
+    movements: FleetMovement
     incidents: Sequence[IncidentRecord]
     is_complete: bool
     usable: int | None = None
     heat: Heat | None = None
 
 
-def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
+def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
     """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for one in seen.sums:
@@ -76,7 +76,7 @@ def _glance(
     datastream: Datastream,
     status: str,
     total: TopicSums,
-    seen: Findings,
+    seen: OverviewData,
     incidents: Sequence[IncidentRecord],
 ) -> DatastreamGlance:
     name, group = datastream.name, datastream.group
@@ -123,7 +123,7 @@ def _glance(
     )
 
 
-def _hot(datastream: Datastream, seen: Findings) -> int | None:
+def _hot(datastream: Datastream, seen: OverviewData) -> int | None:
     topics = (seen.heat or {}).get(datastream.group)
     if topics is None:
         return None

@@ -15,7 +15,7 @@ from api.fleet.all_instances import AllInstances
 from api.fleet.leader import ask_leader
 from api.fleet.movements import movements
 from api.loads.heat import HEAT, heat_read, own_heat
-from api.overview.answers import Findings, glances
+from api.overview.answers import OverviewData, glances
 from api.overview.schemas import OverviewAnswer
 from api.overview.sums import SUMS, own_sums, sums_read
 from api.schemas.problems import problems
@@ -50,7 +50,7 @@ async def overview(
     incidents = await run_in_threadpool(_incidents, services)
 
     def answer() -> bytes:
-        seen = Findings(
+        seen = OverviewData(
             definitions,
             reads.problems(),
             plan,

@@ -13,7 +13,7 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered
 from mirror.model.metrics import SHOWN_OF_LANES
-from monitor.movement.states import Judgement
+from monitor.movement.states import LaneJudgement
 
 
 class MovementAnswer(BaseModel):
@@ -50,7 +50,7 @@ class MovementAnswer(BaseModel):
         return cls._from_judgement(judged_uncopied(lane, now), lane.what.since_ms)
 
     @classmethod
-    def _from_judgement(cls, found: Judgement, since_ms: int | None) -> MovementAnswer | None:
+    def _from_judgement(cls, found: LaneJudgement, since_ms: int | None) -> MovementAnswer | None:
         if found.state is None:
             return None
         return cls(

@@ -50,7 +50,7 @@ class ProblemDocument(_ProblemModel):
     """All invalid fields of the body; absent if the error is not about fields."""
 
 
-class _Meaning(NamedTuple):
+class _StatusDescription(NamedTuple):
     """Description of a status, and an example."""
 
     text: str
@@ -60,86 +60,86 @@ class _Meaning(NamedTuple):
 
 
 _MEANINGS: Final = {
-    HTTPStatus.BAD_REQUEST: _Meaning(
+    HTTPStatus.BAD_REQUEST: _StatusDescription(
         "The body or a parameter of the request is invalid.",
         "InvalidRequest",
         "name: String should have at least 1 character",
     ),
-    HTTPStatus.UNAUTHORIZED: _Meaning(
+    HTTPStatus.UNAUTHORIZED: _StatusDescription(
         "Authentication is required, or an upstream server rejects Headrace's credentials.",
         "NotAuthenticated",
         "authentication required",
         "send an Authorization: Bearer header with a token of this service",
     ),
-    HTTPStatus.FORBIDDEN: _Meaning(
+    HTTPStatus.FORBIDDEN: _StatusDescription(
         "The caller lacks the required permission.",
         "Forbidden",
         "ci may not change resources of team-orders",
         "ask an operator or an admin",
     ),
-    HTTPStatus.NOT_FOUND: _Meaning(
+    HTTPStatus.NOT_FOUND: _StatusDescription(
         "The named resource does not exist.", "NotFound", "datastream orders does not exist"
     ),
-    HTTPStatus.CONFLICT: _Meaning(
+    HTTPStatus.CONFLICT: _StatusDescription(
         "Conflict with the current state: the name is taken, the state does not allow the change, the"
         " resource was modified concurrently, or its stored state is missing or damaged.",
         "IllegalTransition",
         "cannot pause datastream orders: it is STOPPED",
     ),
-    HTTPStatus.PRECONDITION_FAILED: _Meaning(
+    HTTPStatus.PRECONDITION_FAILED: _StatusDescription(
         "The version in If-Match is not the current one.",
         "StaleVersion",
         "datastream orders was modified since the version in If-Match",
         "read it again and retry",
     ),
-    HTTPStatus.UNPROCESSABLE_ENTITY: _Meaning(
+    HTTPStatus.UNPROCESSABLE_ENTITY: _StatusDescription(
         "Invalid values of fields, or an impossible plan.",
         "RefusedFields",
         "2 fields are invalid",
     ),
-    HTTPStatus.REQUEST_TIMEOUT: _Meaning(
+    HTTPStatus.REQUEST_TIMEOUT: _StatusDescription(
         "The body did not arrive in time.", "BodyTooLate", "the body did not arrive within 30 seconds"
     ),
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _Meaning(
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _StatusDescription(
         "The body exceeds the maximum size.",
         "BodyTooLarge",
         "the body is too large",
         "the limit is 900000 bytes",
     ),
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: _Meaning(
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: _StatusDescription(
         "The Content-Type of a change is not JSON: the request could come from a page of another site.",
         "BodyNotJson",
         "the body of a change must be JSON",
         "send a JSON body, at least {}, with Content-Type: application/json",
     ),
-    HTTPStatus.TOO_MANY_REQUESTS: _Meaning(
+    HTTPStatus.TOO_MANY_REQUESTS: _StatusDescription(
         "The caller exceeds its rate limit.",
         "TooOften",
         "ci exceeds 100 calls per second",
         "retry after the time in Retry-After",
     ),
-    HTTPStatus.PRECONDITION_REQUIRED: _Meaning(
+    HTTPStatus.PRECONDITION_REQUIRED: _StatusDescription(
         "The change has no If-Match header.",
         "VersionNotGiven",
         "the change of datastream orders has no If-Match header",
         "read it and send its ETag as If-Match; If-Match: * changes any version",
     ),
-    HTTPStatus.INTERNAL_SERVER_ERROR: _Meaning(
+    HTTPStatus.INTERNAL_SERVER_ERROR: _StatusDescription(
         "Internal error of Headrace; see the log.",
         "HeadraceError",
         "internal error",
         "see the log of this instance",
     ),
-    HTTPStatus.BAD_GATEWAY: _Meaning(
+    HTTPStatus.BAD_GATEWAY: _StatusDescription(
         "An upstream server rejected the request.", "Refused", "topic orders.created does not exist"
     ),
-    HTTPStatus.SERVICE_UNAVAILABLE: _Meaning(
+    HTTPStatus.SERVICE_UNAVAILABLE: _StatusDescription(
         "An upstream server does not respond, or too many calls to other servers are in progress.",
         "Busy",
         "8 calls to other servers are in progress",
         "retry in a few seconds",
     ),
-    HTTPStatus.GATEWAY_TIMEOUT: _Meaning(
+    HTTPStatus.GATEWAY_TIMEOUT: _StatusDescription(
         "An upstream server did not respond in time.",
         "TimedOut",
         "cluster source did not respond within 10 s",

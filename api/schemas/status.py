@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from api.services import InstanceStatus
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.instance.health import Condition
+from mirror.instance.health import HealthCondition
 from monitor.records.record import IncidentRecord
 
 
@@ -45,7 +45,7 @@ class ReadyAnswer(_StatusModel):
     """ZooKeeper session, threads, worker processes, token file and certificate."""
 
     @classmethod
-    def from_conditions(cls, name: str, conditions: Mapping[str, Condition]) -> ReadyAnswer:
+    def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:
         """Return the JSON form."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)

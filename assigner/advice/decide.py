@@ -17,7 +17,7 @@ from mirror.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetSize:
     """Instances that are not leaving, and tasks per instance (None: not set)."""
 
     instances: int
@@ -31,7 +31,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AdviceTerms:
     """Terms of the advice, see `settings.AdviceSettings`."""
 
     imminent_hours: int = 2
@@ -45,7 +45,7 @@ class _Steady(NamedTuple):
 
 
 def advise(
-    groups: Sequence[GroupNeed], fleet: Fleet, terms: Terms, before: Advice | None, now_ms: int
+    groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
     """Return the advice. `before`: last advice of any leader; None: there is none."""
     held = sum(one.tasks for one in groups)
@@ -113,7 +113,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
     return f" (and of {len(groups) - 1} more)" if len(groups) > 1 else ""
 
 
-def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) -> str:
+def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
     """Return the sentence if the need of some groups is unknown."""
     most = sum(max((hour.most_tasks for hour in one.coming), default=0) for one in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
@@ -124,7 +124,7 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) 
     return f"needs at least {_on(near, fleet)} now; {named}; {have}"
 
 
-def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Steady:
+def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
     """Return the advised number: it rises at once, and falls to the maximum need of a period in which less
     sufficed."""
     last = before.last_required_tasks if before is not None else None
@@ -137,7 +137,7 @@ def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Ste
     return _Steady(last, since, most)
 
 
-def _missing(groups: Sequence[GroupNeed], fleet: Fleet) -> str:
+def _missing(groups: Sequence[GroupNeed], fleet: FleetSize) -> str:
     """Return the reasons why numbers are missing or incomplete."""
     blind = [one for one in groups if not one.coming]
     said = []
@@ -148,7 +148,7 @@ def _missing(groups: Sequence[GroupNeed], fleet: Fleet) -> str:
     return "; ".join(said)
 
 
-def _sentence(required: int, rises: HourNeed | None, held: int, fleet: Fleet, *, is_ahead: bool) -> str:
+def _sentence(required: int, rises: HourNeed | None, held: int, fleet: FleetSize, *, is_ahead: bool) -> str:
     have = f"there are {_having(held, fleet.instances)}"
     if rises is not None:
         when = datetime.fromtimestamp(rises.hour_ms / 1000, UTC).strftime("%A %H:%M UTC")
@@ -158,7 +158,7 @@ def _sentence(required: int, rises: HourNeed | None, held: int, fleet: Fleet, *,
     return f"needs {_on(required, fleet)} now{lasting}; {have}"
 
 
-def _on(tasks: int, fleet: Fleet) -> str:
+def _on(tasks: int, fleet: FleetSize) -> str:
     needed = fleet.needed(tasks)
     return counted(tasks, "task") + (f" on {counted(needed, 'instance')}" if needed is not None else "")
 
@@ -167,7 +167,7 @@ def _having(tasks: int, instances: int) -> str:
     return f"{counted(tasks, 'task')} on {counted(instances, 'instance')}"
 
 
-def _sums(coming: Sequence[HourNeed], held: int, fleet: Fleet) -> Hours | None:
+def _sums(coming: Sequence[HourNeed], held: int, fleet: FleetSize) -> Hours | None:
     if not coming:
         return None
     instances = [fleet.needed(one.most_tasks) for one in coming]

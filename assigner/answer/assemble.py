@@ -11,8 +11,8 @@ import numpy.typing as npt
 from assigner.answer.explain import move_causes, reasons
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.loads import LEVELS, PartitionLoads, Rates
-from assigner.problem.problem import UNITS, Mode, Policy, Problem, Ranks, TaskOf
-from assigner.stages.outcome import Outcome, lowest_maximum_bytes
+from assigner.problem.problem import UNITS, PlacementProblem, PlanMode, Policy, Ranks, TaskOf
+from assigner.stages.outcome import StageOutcome, lowest_maximum_bytes
 from mirror.model.load import LoadLevel, TaskCapacity
 
 _Any = TypeVar("_Any", bound=np.generic)
@@ -27,11 +27,11 @@ class PlanningDecision:
 
     loads: PartitionLoads
     capacity: TaskCapacity
-    whole: Problem
-    problem: Problem
+    whole: PlacementProblem
+    problem: PlacementProblem
     placeable: Ranks
     policy: Policy
-    outcome: Outcome
+    outcome: StageOutcome
     task_of: TaskOf
 
 
@@ -93,7 +93,7 @@ def _lowest_maximum(decided: PlanningDecision, tasks: int) -> float:
 
 
 def _moved_bound(decided: PlanningDecision, moved_bytes: float) -> float:
-    if decided.policy.mode is Mode.FULL:
+    if decided.policy.mode is PlanMode.FULL:
         return 0.0
     bound = decided.outcome.moved_bound / UNITS
     complete = bool((decided.task_of == decided.outcome.task_of).all())
@@ -110,14 +110,14 @@ def _overloaded(decided: PlanningDecision, task_of: TaskOf, tasks: int) -> tuple
     return tuple(np.flatnonzero(over).tolist())
 
 
-def _unranked(problem: Problem, by_rank: npt.NDArray[_Any]) -> npt.NDArray[_Any]:
+def _unranked(problem: PlacementProblem, by_rank: npt.NDArray[_Any]) -> npt.NDArray[_Any]:
     """Convert the order of ranks to the caller's order."""
     result = np.empty_like(by_rank)
     result[problem.order] = by_rank
     return result
 
 
-def _positions(problem: Problem, mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+def _positions(problem: PlacementProblem, mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(np.sort(problem.order[mask]).tolist())
 
 

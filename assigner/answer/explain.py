@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from assigner.answer.placement_answer import PlacementAnswer
-from assigner.problem.problem import UNITS, Mode, Policy, Problem, TaskOf
+from assigner.problem.problem import UNITS, PlacementProblem, PlanMode, Policy, TaskOf
 from assigner.stages.hysteresis import carried
-from assigner.stages.outcome import Outcome
+from assigner.stages.outcome import StageOutcome
 from mirror.model.load import TaskCapacity
 from mirror.wording import counted
 
 
-class Cause(IntEnum):
+class MoveCause(IntEnum):
     """Cause of a move."""
 
     NONE = 0
@@ -32,23 +32,25 @@ class Cause(IntEnum):
 
 
 _TEXTS: Final = {
-    Cause.FULL: "a full plan places everything from scratch",
-    Cause.DRAINED: "its task is removed",
-    Cause.ISOLATED: "an offending partition has the task for itself",
-    Cause.CROWDED: "its task has more partitions than allowed",
-    Cause.OVERLOADED: "its task is overloaded",
-    Cause.LEVELLED: "its task is above the level of the rebalance",
-    Cause.MAKES_ROOM: "it makes room for another partition",
-    Cause.EMPTIED: "its task is emptied, as far as the move budget allows",
+    MoveCause.FULL: "a full plan places everything from scratch",
+    MoveCause.DRAINED: "its task is removed",
+    MoveCause.ISOLATED: "an offending partition has the task for itself",
+    MoveCause.CROWDED: "its task has more partitions than allowed",
+    MoveCause.OVERLOADED: "its task is overloaded",
+    MoveCause.LEVELLED: "its task is above the level of the rebalance",
+    MoveCause.MAKES_ROOM: "it makes room for another partition",
+    MoveCause.EMPTIED: "its task is emptied, as far as the move budget allows",
 }
 
 
-def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: TaskOf) -> npt.NDArray[np.int8]:
+def move_causes(
+    problem: PlacementProblem, policy: Policy, outcome: StageOutcome, task_of: TaskOf
+) -> npt.NDArray[np.int8]:
     """Return a Cause for every rank, NONE if the partition stays or is new; the most pressing one wins."""
     causes = np.zeros(problem.count, np.int8)
     moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
-    if policy.mode is Mode.FULL:
-        causes[moved] = Cause.FULL
+    if policy.mode is PlanMode.FULL:
+        causes[moved] = MoveCause.FULL
         return causes
     home = problem.home[moved]
     loads = carried(problem.sizes, problem.home, problem.homes)
@@ -65,8 +67,15 @@ def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: Tas
             (loads[home] > problem.usable).any(axis=1),
             (loads[home] > outcome.target).any(axis=1),
         ],
-        [Cause.EMPTIED, Cause.DRAINED, Cause.ISOLATED, Cause.CROWDED, Cause.OVERLOADED, Cause.LEVELLED],
-        Cause.MAKES_ROOM,
+        [
+            MoveCause.EMPTIED,
+            MoveCause.DRAINED,
+            MoveCause.ISOLATED,
+            MoveCause.CROWDED,
+            MoveCause.OVERLOADED,
+            MoveCause.LEVELLED,
+        ],
+        MoveCause.MAKES_ROOM,
     )
     return causes
 
@@ -80,11 +89,15 @@ def move_sentence(
         f"{_percent(plan.loads[task], capacity)}"
         for task in (int(plan.current[position]), int(plan.task_of[position]))
     )
-    return f"{_TEXTS[Cause(int(plan.move_causes[position]))]} (of usable capacity: {changes})"
+    return f"{_TEXTS[MoveCause(int(plan.move_causes[position]))]} (of usable capacity: {changes})"
 
 
 def reasons(
-    problem: Problem, capacity: TaskCapacity, policy: Policy, outcome: Outcome, plan: PlacementAnswer
+    problem: PlacementProblem,
+    capacity: TaskCapacity,
+    policy: Policy,
+    outcome: StageOutcome,
+    plan: PlacementAnswer,
 ) -> list[str]:
     """Return sentences about the number of tasks, its quality, and remarks for the operator."""
     return [
@@ -96,7 +109,7 @@ def reasons(
     ]
 
 
-def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list[str]:
+def _demands(problem: PlacementProblem, capacity: TaskCapacity, outcome: StageOutcome) -> list[str]:
     sentences = []
     for dimension, room in enumerate(problem.usable.tolist()):
         what = ("bytes", "messages")[dimension]
@@ -116,7 +129,9 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
     return sentences
 
 
-def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> list[str]:
+def _remarks(
+    problem: PlacementProblem, policy: Policy, outcome: StageOutcome, plan: PlacementAnswer
+) -> list[str]:
     found = []
     if _is_too_little_to_gain(problem, policy, outcome, plan):
         found.append(
@@ -152,9 +167,11 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     return found
 
 
-def _is_too_little_to_gain(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> bool:
+def _is_too_little_to_gain(
+    problem: PlacementProblem, policy: Policy, outcome: StageOutcome, plan: PlacementAnswer
+) -> bool:
     """Return whether a rebalance levels nothing because it would gain too little."""
-    is_asked = policy.mode is Mode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
+    is_asked = policy.mode is PlanMode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
     is_level = plan.max_load <= plan.max_load_lower_bound * (1 + policy.tolerance)
     return (
         is_asked
@@ -172,7 +189,7 @@ def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _quality(outcome: Outcome) -> str:
+def _quality(outcome: StageOutcome) -> str:
     if outcome.required <= outcome.task_bound:
         fewest = counted(outcome.required, "task")
         return f"fewer than {fewest} cannot carry the load (proven by the lower bound)"
@@ -182,7 +199,7 @@ def _quality(outcome: Outcome) -> str:
     )
 
 
-def _limits(problem: Problem, policy: Policy, outcome: Outcome, tasks: int) -> list[str]:
+def _limits(problem: PlacementProblem, policy: Policy, outcome: StageOutcome, tasks: int) -> list[str]:
     limits = problem.limits
     if limits.max_tasks is not None and tasks == limits.max_tasks < outcome.required:
         return [f"max_tasks {limits.max_tasks} binds: {counted(outcome.required, 'task')} required"]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from assigner.forecast.rules import DAY, WEEK
-from assigner.forecast.seasonal import Grade, Interval, SeasonalForecast
+from assigner.forecast.seasonal import ForecastGrade, ForecastInterval, SeasonalForecast
 from assigner.problem.loads import scaled
 from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE, PartitionLoad
@@ -31,9 +31,9 @@ class Outlook:
     """
 
     first_ms: int
-    totals: Interval
+    totals: ForecastInterval
     shapes: tuple[Loads, ...]
-    grade: Grade
+    grade: ForecastGrade
 
     @property
     def hours_ms(self) -> list[int]:

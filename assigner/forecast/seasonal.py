@@ -26,7 +26,7 @@ _ALIKE: Final = 3
 """Difference in hours up to which two times of the week count as the same days."""
 
 
-class Interval(NamedTuple):
+class ForecastInterval(NamedTuple):
     """Each float64[hours ahead]: the actual value is below `middle` half of the time, and at most `high` and
     at least `low` with the requested certainty. NaN if the past gives no forecast."""
 
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     high: Values
 
 
-class Grade(NamedTuple):
+class ForecastGrade(NamedTuple):
     """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share whose high end was not
     exceeded; `error`: median error of the middle, as a share of the actual value."""
 
@@ -58,7 +58,7 @@ class SeasonalForecast:
         rules = SeasonalRules(series)
         self._bases = [rules.forecasts(distance) for distance in range(1, ahead + 1)]
 
-    def interval(self) -> Interval:
+    def interval(self) -> ForecastInterval:
         """Return the forecast."""
         now = np.array([len(self._series) - 1])
         hours = []
@@ -66,9 +66,9 @@ class SeasonalForecast:
             said = self._said(now, distance)[0]
             # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
             hours.append(np.where(np.isnan(said), bases[-1], said))
-        return Interval(*np.array(hours).T)
+        return ForecastInterval(*np.array(hours).T)
 
-    def grade(self) -> Grade:
+    def grade(self) -> ForecastGrade:
         """Compare the forecasts of the last four weeks with the actual values.
 
         Only forecasts made at this time of the week count, which cover the same weekdays; if there are none,
@@ -80,7 +80,7 @@ class SeasonalForecast:
         same_days = self._grade(origins[alike & (origins < hours - 1 - _ALIKE)])
         return same_days if same_days.tried else self._grade(origins)
 
-    def _grade(self, origins: Places) -> Grade:
+    def _grade(self, origins: Places) -> ForecastGrade:
         came, said = [np.empty(0)], [np.empty((0, 3))]
         for distance in range(1, len(self._bases) + 1):
             past = origins[origins + distance < len(self._series)]
@@ -89,11 +89,11 @@ class SeasonalForecast:
         actual, (_, middle, high) = np.concatenate(came), np.concatenate(said).T
         known = np.isfinite(actual) & np.isfinite(high)
         if not known.any():
-            return Grade(0, float("nan"), float("nan"))
+            return ForecastGrade(0, float("nan"), float("nan"))
         actual, high, middle = actual[known], high[known], middle[known]
         errors = np.abs(middle - actual)[actual > 0] / actual[actual > 0]
         error = float(np.median(errors)) if len(errors) else float("nan")
-        return Grade(len(actual), float((actual <= high).mean()), error)
+        return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _said(self, origins: Places, distance: int) -> Values:
         """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data

@@ -35,7 +35,7 @@ _LARGEST_SEED: Final = 1_000_000_000
 """The solver accepts 31 bits, and stages add to the seed."""
 
 
-class Mode(StrEnum):
+class PlanMode(StrEnum):
     """FULL ignores the current placement if that pays off; INCREMENTAL keeps it."""
 
     FULL = "full"
@@ -60,7 +60,7 @@ class Policy:
     datastream set the minimum of tasks.
     """
 
-    mode: Mode = Mode.FULL
+    mode: PlanMode = PlanMode.FULL
     rebalance: bool = False
     tolerance: float = 0.01
     least_gain: float = 0.0
@@ -94,7 +94,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class PlacementProblem:
     """The validated input. Arrays are by rank and must not be modified.
 
     `names`: in the caller's order; `order`: position of each rank in it. `sizes`: int64[n, D] in units, D = 2
@@ -138,7 +138,7 @@ class Problem:
         """Mask by rank: True if the partition alone exceeds usable capacity in some dimension."""
         return np.asarray((self.sizes > self.usable).any(axis=1))
 
-    def only(self, ranks: Ranks) -> Problem:
+    def only(self, ranks: Ranks) -> PlacementProblem:
         """Return the problem restricted to some of the partitions; `ranks` ascending."""
         return replace(
             self,
@@ -151,7 +151,7 @@ class Problem:
 
 def build_problem(
     loads: PartitionLoads, capacity: TaskCapacity, limits: TaskLimits, current: TaskOf | None
-) -> Problem:
+) -> PlacementProblem:
     """Validate the input and sort it, so that equal input gives equal results.
 
     `current`: task number by position in `loads`, -1 for new partitions. Raises InvalidRequest that names the
@@ -165,7 +165,7 @@ def build_problem(
     history = np.empty((0, len(order), dimensions), np.int64)
     if len(loads.recent):
         history = in_units(loads.recent[:, order, :dimensions])
-    return Problem(
+    return PlacementProblem(
         names=loads.partitions,
         sizes=in_units(rates),
         usable=usable,

@@ -43,7 +43,7 @@ class ChainGoal:
     limits: Limits = UNLIMITED
 
 
-class _Step(NamedTuple):
+class _ChainStep(NamedTuple):
     """Partial chains at one depth. `item`: int64[k], displaced partition without a place; `cost`: int64[k] of
     the partial chain; `seen`: int64[k, depth], tasks that it passed; `parent`: int64[k], row of the previous
     step."""
@@ -176,7 +176,7 @@ class _Search:
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
-        steps = [_Step(np.array([start]), cost, np.full((1, 1), origin, np.int64), np.array([-1]))]
+        steps = [_ChainStep(np.array([start]), cost, np.full((1, 1), origin, np.int64), np.array([-1]))]
         best = _NO_END
         for depth in range(_DEPTH):
             best = min(best, self._end(steps[-1], depth, start, origin), key=lambda end: end.cost)
@@ -186,7 +186,7 @@ class _Search:
             steps.append(following)
         return self._carry_out(steps, best) if best.task >= 0 else []
 
-    def _end(self, step: _Step, depth: int, start: int, origin: int) -> _End:
+    def _end(self, step: _ChainStep, depth: int, start: int, origin: int) -> _End:
         """Return the cheapest complete chain from these parts: the last partition moves to a task with
         room."""
         after = self._loads[None, :] + self._sizes[step.item][:, None]
@@ -210,7 +210,7 @@ class _Search:
         row, task = divmod(int(np.where(total == lowest, after, -1).argmax()), len(self._loads))
         return _End(lowest, depth, row, task)
 
-    def _continued(self, step: _Step, bar: int) -> _Step:
+    def _continued(self, step: _ChainStep, bar: int) -> _ChainStep:
         """Return the cheapest extended parts: each partition moves to a task and displaces another one."""
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
@@ -228,9 +228,9 @@ class _Search:
         items = items[np.lexsort((items, self._sizes[items], lowest[items]))[:_WIDTH]]
         parent = parent[items]
         seen = np.concatenate((step.seen[parent], self.task_of[items][:, None].astype(np.int64)), axis=1)
-        return _Step(items, lowest[items], seen, parent)
+        return _ChainStep(items, lowest[items], seen, parent)
 
-    def _carry_out(self, steps: list[_Step], end: _End) -> list[int]:
+    def _carry_out(self, steps: list[_ChainStep], end: _End) -> list[int]:
         """Apply a chain from end to start: each partition takes the place that the next one left."""
         row, task, moved = end.row, end.task, []
         for step in reversed(steps[: end.depth + 1]):

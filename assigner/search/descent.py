@@ -29,7 +29,7 @@ _SUBSET: Final = 11
 _NONE: Final = np.empty(0, np.int64)
 
 
-class Exchange(NamedTuple):
+class PartitionExchange(NamedTuple):
     """Partitions that the fullest task gives to `partner` and takes back, and the larger load of the two
     after."""
 
@@ -71,7 +71,7 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
     return bool(loads.max(initial=0) <= goal.target)
 
 
-def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Exchange | None, int]:
+def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
     """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
 
     None: no exchange lowers the larger load of the two.
@@ -79,7 +79,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Exc
     looked_at = 0
     loads = state.loads[:, 0]
     excess, room = int(loads[task]) - goal.target, goal.target - int(loads.min())
-    best: Exchange | None = None
+    best: PartitionExchange | None = None
     for partners in _partners(state, task):
         found = _best_swap(state, task, partners, goal)
         looked_at += int(state.counts[partners].sum())
@@ -107,7 +107,7 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
             yield lot
 
 
-def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> Exchange | None:
+def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
     """Return the best exchange over all partners: for each partition to take back, the best one to give.
 
     Exchanges that bring both to the target are preferred, then exchanges that fill a partner, then the best
@@ -136,7 +136,7 @@ def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal
     higher, position, give = best
     given = own[::-1][give : give + 1]
     taken = back[position : position + 1] if back[position] >= 0 else _NONE
-    return Exchange(higher, int(partners[owner[position]]), given, taken)
+    return PartitionExchange(higher, int(partners[owner[position]]), given, taken)
 
 
 def _smallest_relief(
@@ -185,10 +185,10 @@ _FAR: Final = np.int64(2**62)
 _MINUS_ONE: Final = np.array([-1], np.int64)
 
 
-def _best_subsets(state: Arrangement, task: int, limits: Limits) -> Exchange | None:
+def _best_subsets(state: Arrangement, task: int, limits: Limits) -> PartitionExchange | None:
     loads = state.loads[:, 0]
     before = int(loads[task])
-    best: Exchange | None = None
+    best: PartitionExchange | None = None
     for partner in next(_partners(state, task)).tolist():
         found = best_subset_exchange(state, task, partner, limits)
         if found is not None and found.higher < (before if best is None else best.higher):
@@ -196,7 +196,9 @@ def _best_subsets(state: Arrangement, task: int, limits: Limits) -> Exchange | N
     return best
 
 
-def best_subset_exchange(state: Arrangement, task: int, partner: int, limits: Limits) -> Exchange | None:
+def best_subset_exchange(
+    state: Arrangement, task: int, partner: int, limits: Limits
+) -> PartitionExchange | None:
     """Return the exchange of subsets (of at most 11 partitions per side) that levels two tasks best."""
     gap = int(state.loads[task, 0] - state.loads[partner, 0])
     own, theirs = _sample(state.members(task)), _sample(state.members(partner))
@@ -216,7 +218,7 @@ def best_subset_exchange(state: Arrangement, task: int, partner: int, limits: Li
             best = int(higher[position]), int(own_masks[give[position]]), int(their_masks[position])
     if best is None or best[0] >= gap:
         return None
-    return Exchange(
+    return PartitionExchange(
         best[0] + int(state.loads[partner, 0]), partner, chosen(own, best[1]), chosen(theirs, best[2])
     )
 

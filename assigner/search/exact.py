@@ -319,7 +319,7 @@ class CoverProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PackingColumn:
     """A column. `cost` of each use, in units; `entries`: coefficients by row; `most`: limit of uses."""
 
     cost: int
@@ -334,10 +334,10 @@ class RowProgram:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
         self._rows = [self._solver.Constraint(low, high) for low, high in zip(lows, highs, strict=True)]
         self._solver.Objective().SetMinimization()
-        self.columns: list[Column] = []
+        self.columns: list[PackingColumn] = []
         self.lows, self.highs = lows, highs
 
-    def add(self, column: Column) -> int:
+    def add(self, column: PackingColumn) -> int:
         """Add a column and return its number."""
         variable = self._solver.NumVar(0.0, float(column.most), "")
         self._solver.Objective().SetCoefficient(variable, float(column.cost))

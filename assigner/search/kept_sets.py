@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assigner.problem.problem import Ints, TaskOf, moved_units
-from assigner.search.exact import Column, RowProgram, SolverAnswer, cheapest_whole
+from assigner.search.exact import PackingColumn, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
 """Limit of steps into which a task's room is divided without loss; beyond, it is divided into `_COARSE`."""
@@ -111,7 +111,7 @@ class _Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptSet:
     """A task and the own partitions that it keeps."""
 
     task: int
@@ -133,7 +133,7 @@ class _Generation:
         self._weights = np.unique(self._grid.above)
         self._class_of = np.searchsorted(self._weights, self._grid.above)
         self._own = [np.flatnonzero(question.homes == task) for task in range(question.tasks)]
-        self._columns: dict[_Kept | _Pattern, int] = {}
+        self._columns: dict[_KeptSet | _Pattern, int] = {}
         self._program = self._empty_program()
 
     def _empty_program(self) -> RowProgram:
@@ -148,15 +148,19 @@ class _Generation:
         )
         program = RowProgram(lows, highs)
         for level in range(1, levels + 1):
-            program.add(Column(0, {self._first_level + level: 1, self._first_level + level - 1: -1}, tasks))
+            program.add(
+                PackingColumn(0, {self._first_level + level: 1, self._first_level + level - 1: -1}, tasks)
+            )
         penalty = _PENALTY * self._question.room
         for kind in range(kinds):
-            program.add(Column(penalty, {tasks + kind: 1}, len(self._question.sizes)))
+            program.add(PackingColumn(penalty, {tasks + kind: 1}, len(self._question.sizes)))
         for task, own in enumerate(self._own):
             if len(own):
                 given = Counter((tasks + self._class_of[own]).tolist())
                 cost = int(self._question.sizes[own].sum())
-                program.add(Column(cost, {task: 1, **{row: -count for row, count in given.items()}}, 1))
+                program.add(
+                    PackingColumn(cost, {task: 1, **{row: -count for row, count in given.items()}}, 1)
+                )
         return program
 
     def run(self) -> SolverAnswer:
@@ -189,14 +193,16 @@ class _Generation:
                 if len(own) > _ALL_SETS and mask:
                     break
                 self._add(
-                    _Kept(task, tuple(own[[bool(mask >> place & 1) for place in range(len(own))]].tolist()))
+                    _KeptSet(
+                        task, tuple(own[[bool(mask >> place & 1) for place in range(len(own))]].tolist())
+                    )
                 )
-            self._add(_Kept(task, tuple(own.tolist())))
+            self._add(_KeptSet(task, tuple(own.tolist())))
         for kept, pattern in self._incumbent():
             self._add(kept)
             self._add(pattern)
 
-    def _incumbent(self) -> list[tuple[_Kept, _Pattern]]:
+    def _incumbent(self) -> list[tuple[_KeptSet, _Pattern]]:
         """Return the columns of the incumbent placement."""
         incumbent, found = self._question.incumbent, []
         if incumbent is None:
@@ -204,7 +210,7 @@ class _Generation:
         for task in np.unique(incumbent).tolist():
             held = np.flatnonzero(incumbent == task)
             is_own = self._question.homes[held] == task
-            found.append((_Kept(task, tuple(held[is_own].tolist())), self._pattern(held[~is_own])))
+            found.append((_KeptSet(task, tuple(held[is_own].tolist())), self._pattern(held[~is_own])))
         return found
 
     def _pattern(self, items: Ints) -> _Pattern:
@@ -216,14 +222,14 @@ class _Generation:
             found.update(self._columns[one] for one in pair if one in self._columns)
         return dict(found)
 
-    def _add(self, one: _Kept | _Pattern) -> bool:
+    def _add(self, one: _KeptSet | _Pattern) -> bool:
         if one in self._columns or not one:
             return False
-        if not isinstance(one, _Kept) and sum(one) > self._grid.room:
+        if not isinstance(one, _KeptSet) and sum(one) > self._grid.room:
             return False
         entries: Counter[int] = Counter()
         cost, most = 0, len(self._question.sizes)
-        if isinstance(one, _Kept):
+        if isinstance(one, _KeptSet):
             own, kept = self._own[one.task], list(one.items)
             level = self._grid.room - int(self._grid.above[kept].sum())
             if level < 0:
@@ -235,7 +241,7 @@ class _Generation:
         else:
             entries.update((self._first_weight + np.searchsorted(self._weights, list(one))).tolist())
             entries[self._first_level + sum(one)] += 1
-        self._columns[one] = self._program.add(Column(cost, dict(entries), most))
+        self._columns[one] = self._program.add(PackingColumn(cost, dict(entries), most))
         return True
 
     def _converge(self) -> int:
@@ -287,14 +293,14 @@ class _Generation:
                 grown |= self._add(self._best_kept(task, own, prices, levels))
         return grown
 
-    def _best_kept(self, task: int, own: Ints, prices: Ints, levels: npt.NDArray[np.float64]) -> _Kept:
+    def _best_kept(self, task: int, own: Ints, prices: Ints, levels: npt.NDArray[np.float64]) -> _KeptSet:
         table = np.floor(levels).astype(np.int64)
         taken = []
         for item in own.tolist():
             worth = int(self._question.sizes[item] + prices[self._class_of[item]])
             taken.append((item, _with_item(table, int(self._grid.above[item]), worth)))
         (items,) = self._traced(taken, np.array([self._grid.room]))
-        return _Kept(task, tuple(sorted(items)))
+        return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
         """Return the partitions that give each of these amounts of room its highest value."""
@@ -319,7 +325,7 @@ class _Generation:
         for one, column in self._columns.items():
             if not counts[column]:
                 continue
-            if isinstance(one, _Kept):
+            if isinstance(one, _KeptSet):
                 task_of[list(one.items)] = one.task
                 left[one.task] = self._grid.room - int(weights[list(one.items)].sum())
             else:

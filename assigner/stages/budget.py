@@ -15,7 +15,7 @@ _PASSES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MoveBudget:
     """Move budget. `bytes_`: units that may move. `target`: int64[D], load that no move may exceed."""
 
     bytes_: int
@@ -23,7 +23,7 @@ class Budget:
     limits: Limits
 
 
-def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: Budget) -> TaskOf:
+def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: MoveBudget) -> TaskOf:
     """Return a placement between `home` and `goal`: moves off the fullest tasks first, until the budget is
     exhausted.
 
@@ -50,7 +50,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: B
     return state.task_of
 
 
-def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Budget) -> list[int]:
+def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
     """Move new partitions to their planned tasks, if these have room by now."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
@@ -60,18 +60,18 @@ def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Bud
     return placed
 
 
-def _by_need(state: Arrangement, waiting: Ranks, budget: Budget) -> Ranks:
+def _by_need(state: Arrangement, waiting: Ranks, budget: MoveBudget) -> Ranks:
     """Return the partitions by fullness of their task, then by weight, both descending."""
     shares = (state.loads / budget.target).max(axis=1)
     return waiting[np.lexsort((waiting, -shares[state.task_of[waiting]]))]
 
 
-def _has_room(state: Arrangement, task: int, size: Ints, budget: Budget) -> bool:
+def _has_room(state: Arrangement, task: int, size: Ints, budget: MoveBudget) -> bool:
     fits = bool((state.loads[task] + size <= budget.target).all()) or not state.counts[task]
     return fits and budget.limits.admits_one(int(state.counts[task]))
 
 
-def _for_newcomer(state: Arrangement, rank: int, wanted: int, goal: TaskOf, budget: Budget) -> int:
+def _for_newcomer(state: Arrangement, rank: int, wanted: int, goal: TaskOf, budget: MoveBudget) -> int:
     """Return the planned task if it has room already, else the lightest task of the plan with room."""
     if _has_room(state, wanted, state.sizes[rank], budget):
         return wanted

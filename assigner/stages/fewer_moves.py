@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assigner.problem.problem import Ints, Policy, Problem, Ranks, TaskOf, moved_units
+from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, TaskOf, moved_units
 from assigner.search.arrangement import Arrangement
 from assigner.search.exact import MovedBytes, fewest_moves
 from assigner.stages.eviction import Mask
@@ -28,7 +28,7 @@ _SOLVER_CELLS: Final = 2_000
 _EFFORT: Final = 1.0
 
 
-def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
+def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
 
     Of each task that gives away several partitions, all return and the fewest, heaviest first, leave instead;
@@ -47,7 +47,9 @@ def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) ->
     return _solved(problem, policy, replace(kept, task_of=search.state.task_of), allowed)
 
 
-def _solved(problem: Problem, policy: Policy, kept: StickyPlacement, allowed: int) -> StickyPlacement:
+def _solved(
+    problem: PlacementProblem, policy: Policy, kept: StickyPlacement, allowed: int
+) -> StickyPlacement:
     """Let the solver choose between the tasks within the target, unless no fewer moves are possible."""
     within = (carried(problem.sizes, kept.task_of, len(kept.alive)) <= kept.target).all(axis=1)
     tasks = np.flatnonzero(kept.alive & within)
@@ -89,7 +91,7 @@ def _fewest(sizes: Ints, homes: TaskOf, tasks: int, target: Ints) -> int:
 class _MoveSearch:
     """`slack`: units that may still move beyond those that move now."""
 
-    problem: Problem
+    problem: PlacementProblem
     kept: StickyPlacement
     state: Arrangement
     slack: int
@@ -185,7 +187,7 @@ class _Rooms:
     free: Ints
     counts: npt.NDArray[np.int64]
     open_to: Mask
-    problem: Problem
+    problem: PlacementProblem
 
     @property
     def largest(self) -> int:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from assigner.bounds.lower_bounds import task_bound
 from assigner.problem.limits import Limits
-from assigner.problem.problem import Ints, Policy, Problem
+from assigner.problem.problem import Ints, PlacementProblem, Policy
 from mirror.wording import counted
 
 ENOUGH_KNOWN: Final = 0.5
@@ -41,7 +41,7 @@ class TaskCount:
     why: str
 
 
-def task_count(problem: Problem, policy: Policy) -> TaskCount:
+def task_count(problem: PlacementProblem, policy: Policy) -> TaskCount:
     """Return the number of tasks of an incremental plan, before limits on tasks are applied."""
     observations = [*problem.recent, problem.sizes]
     room = problem.usable
@@ -128,7 +128,7 @@ def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)
 
 
-def lasting_overloads(problem: Problem, policy: Policy) -> npt.NDArray[np.bool_]:
+def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
     """Return the tasks above usable capacity by more than the band in all last observations: bool[tasks]."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from assigner.bounds.lower_bounds import cheapest_sets, newcomers_bound
-from assigner.problem.problem import Ints, Policy, Problem, Ranks, TaskOf, moved_units
+from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, TaskOf, moved_units
 from assigner.stages.eviction import Eviction, Mask, evict
 from assigner.stages.full import PackingInput, lowest_loads
 from assigner.stages.hysteresis import TaskCount, carried, lasting_overloads, task_count
@@ -51,7 +51,7 @@ class StickyPlacement:
     least: Ints
 
 
-def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
+def keep_and_repair(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
     """Return the placement, and the decision about its number of tasks. Levelling that gains too little is
     reverted."""
     kept, count = _repaired(problem, policy)
@@ -60,7 +60,7 @@ def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, 
     return kept, count
 
 
-def _has_gained_too_little(problem: Problem, policy: Policy, kept: StickyPlacement) -> bool:
+def _has_gained_too_little(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> bool:
     if len(kept.alive) > problem.homes or (kept.target == problem.usable).all():
         return False
     before = carried(problem.sizes, problem.home, problem.homes)[kept.alive]
@@ -69,7 +69,7 @@ def _has_gained_too_little(problem: Problem, policy: Policy, kept: StickyPlaceme
     return fullest <= 1 and fullest - level < policy.least_gain
 
 
-def _repaired(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
+def _repaired(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
     count = task_count(problem, policy)
     present = np.unique(problem.home[problem.home >= 0]).astype(np.int64)
     lowest, highest = _limits(problem)
@@ -93,7 +93,7 @@ def _repaired(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCo
 
 
 def _best_at(
-    problem: Problem, policy: Policy, careful: Policy, present: Ranks, wanted: int
+    problem: PlacementProblem, policy: Policy, careful: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement:
     """Return the best placement found with exactly `wanted` tasks: by kept sets if partitions are coarse,
     with the solver if the policy `careful` allows it. If kept sets were applied to more than a few cells,
@@ -114,7 +114,9 @@ def _best_at(
     return replace(other if is_better else by_sets, moved_bound=bound)
 
 
-def _by_kept_sets(problem: Problem, policy: Policy, present: Ranks, wanted: int) -> StickyPlacement | None:
+def _by_kept_sets(
+    problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int
+) -> StickyPlacement | None:
     """Return the better of an attempt without the solver and the choice of kept sets.
 
     The choice also determines which tasks are removed. None: no fitting placement was found.
@@ -152,19 +154,19 @@ def _by_kept_sets(problem: Problem, policy: Policy, present: Ranks, wanted: int)
     )
 
 
-def _limits(problem: Problem) -> tuple[int, int]:
+def _limits(problem: PlacementProblem) -> tuple[int, int]:
     partitions = max(problem.count, 1)
     highest = min(problem.limits.max_tasks or partitions, partitions)
     return min(problem.limits.min_tasks, highest), highest
 
 
-def _worst(problem: Problem, kept: StickyPlacement) -> float:
+def _worst(problem: PlacementProblem, kept: StickyPlacement) -> float:
     loads = carried(problem.sizes, kept.task_of, len(kept.alive))
     return float((loads / problem.usable).max(initial=0.0))
 
 
 def _with_others_given_up(
-    problem: Problem, policy: Policy, present: Ranks, kept: StickyPlacement
+    problem: PlacementProblem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
     """Try other sets of tasks to remove, cheapest first, while their bound is below the current moves."""
     given_up = present[~kept.alive[present]]
@@ -195,12 +197,12 @@ def _with_others_given_up(
     return replace(best, moved_bound=bound)
 
 
-def _moved(problem: Problem, kept: StickyPlacement) -> int:
+def _moved(problem: PlacementProblem, kept: StickyPlacement) -> int:
     return moved_units(problem.sizes, problem.home, kept.task_of)
 
 
 def _attempt(
-    problem: Problem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
+    problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
 ) -> StickyPlacement:
     """Plan with exactly `wanted` tasks. `drained`: tasks to remove, the lightest by default."""
     loads = carried(problem.sizes, problem.home, problem.homes)
@@ -228,7 +230,7 @@ class RepairScope:
     target: Ints
 
 
-def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
+def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
     """Return the tasks to remove: the lightest ones without an offending partition."""
     if surplus <= 0:
         return present[:0]
@@ -237,14 +239,14 @@ def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ra
     return present[np.lexsort((present, shares))[:surplus]]
 
 
-def _can_isolate(problem: Problem, tasks: int) -> bool:
+def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
     """Return whether the other partitions fit into the other tasks."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
-def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
+def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
     """Return the target load: usable capacity; less if a rebalance levels; more if no further task is
     allowed."""
     rest, wanted = problem.sizes[~isolated], int(alive.sum())
@@ -259,7 +261,9 @@ def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> In
     return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
 
 
-def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask) -> bool:
+def _is_gain_worth_moves(
+    problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
+) -> bool:
     """Return whether levelling relieves the fullest task by `least_gain`. Always True if a task is added,
     which must receive something; a task above usable capacity is relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
@@ -270,7 +274,7 @@ def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: 
     return fullest > 1 or fullest - level * (1 + policy.tolerance) >= policy.least_gain
 
 
-def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
+def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
     """Return the tasks to reduce to the target: all above it in a rebalance, else lasting overloads. An added
     task exists to relieve current ones, so the band does not apply then."""
     relieved = np.zeros(len(alive), dtype=bool)
@@ -286,7 +290,7 @@ def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target
 
 
 def _place(
-    problem: Problem, policy: Policy, scope: RepairScope, leaving: Eviction, home: TaskOf
+    problem: PlacementProblem, policy: Policy, scope: RepairScope, leaving: Eviction, home: TaskOf
 ) -> StickyPlacement:
     task_of = leaving.kept.copy()
     free_for_all = _place_isolated(problem, scope, task_of)
@@ -323,7 +327,7 @@ def _place(
     )
 
 
-def _open_tasks(problem: Problem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
+def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
     """Return the participating tasks, including tolerated overloads only if there is no room without them."""
     chosen = np.flatnonzero(free & ~scope.tolerated)
     inside = np.zeros(len(free), dtype=bool)
@@ -334,7 +338,7 @@ def _open_tasks(problem: Problem, scope: RepairScope, task_of: TaskOf, free: Mas
     return np.flatnonzero(free)
 
 
-def _place_isolated(problem: Problem, scope: RepairScope, task_of: TaskOf) -> Mask:
+def _place_isolated(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf) -> Mask:
     """Give each isolated partition without a task an empty one; return the tasks open to other partitions."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]

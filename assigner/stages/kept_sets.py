@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assigner.problem.problem import Policy, Problem, Ranks, TaskOf
+from assigner.problem.problem import PlacementProblem, Policy, Ranks, TaskOf
 from assigner.search.exact import SolverAnswer
 from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is_affordable, is_on_a_grid
 
@@ -21,7 +21,7 @@ class KeptSetsScope:
     room: int
 
 
-def are_kept_sets_worth_it(problem: Problem, policy: Policy, tasks: int) -> bool:
+def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int) -> bool:
     """Return whether kept sets apply: only one dimension binds, no partition exceeds a task, and partitions
     are few and coarse. If their sizes have little in common, only beyond the size that the solver places as a
     whole."""
@@ -34,7 +34,7 @@ def are_kept_sets_worth_it(problem: Problem, policy: Policy, tasks: int) -> bool
 
 
 def choose_kept_sets(
-    problem: Problem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
+    problem: PlacementProblem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
 ) -> SolverAnswer:
     """Return the placement on `most` of the places that moves the fewest bytes; partitions of other tasks
     stay.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from assigner.bounds.lower_bounds import load_bound
-from assigner.problem.problem import Ints, Policy, Problem, TaskOf, moved_units
+from assigner.problem.problem import Ints, PlacementProblem, Policy, TaskOf, moved_units
 from assigner.search.greedy import tail_start
 from assigner.stages.eviction import Mask
 from assigner.stages.fewer_moves import with_fewer_moves
@@ -22,7 +22,7 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StageOutcome:
     """Result of a stage. Current tasks keep their numbers; new ones are numbered from `homes` upward.
 
     `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
@@ -40,7 +40,7 @@ class Outcome:
     why: str
 
 
-def full_outcome(problem: Problem, policy: Policy) -> Outcome:
+def full_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
     """Return the fewest tasks, levelled, each offending partition isolated, and mapped to current tasks."""
     alone = problem.offending
     normal = np.flatnonzero(~alone)
@@ -62,10 +62,10 @@ def full_outcome(problem: Problem, policy: Policy) -> Outcome:
     alive[np.unique(named)] = True
     _fill_up(alive, tasks)
     bound = packed.bound + own
-    return Outcome(named, alive, required, bound, 0, problem.usable, stage, why)
+    return StageOutcome(named, alive, required, bound, 0, problem.usable, stage, why)
 
 
-def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
+def incremental_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
     """Return a plan that keeps placed partitions where possible."""
     kept, count = keep_and_repair(problem, policy)
     kept = with_fewer_moves(problem, policy, kept)
@@ -78,10 +78,10 @@ def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
     required = used if used > max(present, needed, problem.limits.min_tasks) and kept.fits else needed
     moved = moved_units(problem.sizes, problem.home, kept.task_of)
     bound = kept.moved_bound if kept.reached else min(kept.moved_bound, moved)
-    return Outcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, why)
+    return StageOutcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, why)
 
 
-def _why(problem: Problem, count: TaskCount, present: int, used: int) -> str:
+def _why(problem: PlacementProblem, count: TaskCount, present: int, used: int) -> str:
     """Return the reason for the number of tasks: load, a limit, or a repair."""
     if used == count.wanted:
         return count.why
@@ -98,7 +98,7 @@ def _why(problem: Problem, count: TaskCount, present: int, used: int) -> str:
     return f"{needs}, and no placement of all partitions was found on {used - 1}{change}"
 
 
-def allowed_tasks(problem: Problem, required: int) -> int:
+def allowed_tasks(problem: PlacementProblem, required: int) -> int:
     """Return the count clamped to min and max; at most the number of partitions, at least 1."""
     wanted = max(required, problem.limits.min_tasks)
     if problem.limits.max_tasks is not None:
@@ -106,7 +106,7 @@ def allowed_tasks(problem: Problem, required: int) -> int:
     return max(1, min(wanted, problem.count))
 
 
-def lowest_maximum_bytes(problem: Problem, tasks: int, isolated: bool) -> int:
+def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) -> int:
     """Return a lower bound in units on the load of the fullest of `tasks` tasks."""
     if not isolated:
         return load_bound(problem.sizes[:, 0], tasks)
@@ -116,7 +116,7 @@ def lowest_maximum_bytes(problem: Problem, tasks: int, isolated: bool) -> int:
     return max(highest, load_bound(rest, max(1, tasks - int(alone.sum()))) if len(rest) else 0)
 
 
-def _squeezed(problem: Problem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
+def _squeezed(problem: PlacementProblem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
     """Place everything levelled on fewer tasks than required, without isolating offending partitions."""
     inputs = PackingInput(problem.sizes, problem.usable, problem.per_task, policy.effort, policy.seed)
     state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))

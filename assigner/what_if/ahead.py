@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from assigner.forecast.outlook import Outlook
 from assigner.planner import plan
 from assigner.problem.loads import resolve
-from assigner.problem.problem import Mode
+from assigner.problem.problem import PlanMode
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
 from mirror.model.load import PartitionLoad, TaskLimits
@@ -58,4 +58,4 @@ def needed_tasks(
 ) -> int:
     """Return the tasks needed for these partitions, placed from scratch. `how`: load of those without one."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
-    return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.FULL)).required_tasks
+    return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

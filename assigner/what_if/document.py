@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import UNKNOWN_LOAD, PartitionLoads, resolve
-from assigner.problem.problem import Mode, Policy, TaskOf
+from assigner.problem.problem import PlanMode, Policy, TaskOf
 from assigner.what_if.hosts import Host
 from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest
@@ -208,7 +208,7 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
         loads=resolve(partitions, known, topics, default),
         capacity=TaskCapacity(**parsed.capacity.model_dump()) if parsed.capacity else fallback.capacity,
         limits=TaskLimits(**parsed.limits.model_dump()),
-        policy=replace(fallback.policy, mode=Mode(parsed.mode), rebalance=parsed.rebalance, **knobs),
+        policy=replace(fallback.policy, mode=PlanMode(parsed.mode), rebalance=parsed.rebalance, **knobs),
         current=current,
         labels=labels,
         hosts=tuple(Host(one.name, one.weight) for one in parsed.hosts),

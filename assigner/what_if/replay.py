@@ -18,7 +18,7 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.forecast.outlook import HOUR_MS
 from assigner.planner import plan
 from assigner.problem.loads import resolve, scaled
-from assigner.problem.problem import Mode
+from assigner.problem.problem import PlanMode
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
 from assigner.what_if.rows import rows
@@ -37,7 +37,7 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class ReplayHour:
     """Requirements of one hour, and the plan for it.
 
     `required_tasks`: required by capacity. `tasks`: actual number, with hysteresis.
@@ -54,7 +54,7 @@ class Hour:
 
 def replay(
     history: Hourly, growth: float, limits: TaskLimits, how: Fallback, patience: int = 24
-) -> list[Hour]:
+) -> list[ReplayHour]:
     """Replay hour by hour. `growth`: factor on every load. `patience`: number of earlier hours considered.
 
     Raises InvalidRequest if there is no hour, or as `check_growth` does.
@@ -84,7 +84,7 @@ def _plan_hour(
     partitions = sorted(loads)
     demand = resolve(partitions, loads, {}, how.default, recent)
     current = np.array([present.get(partition, -1) for partition in partitions], np.int32)
-    return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.INCREMENTAL), current)
+    return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.INCREMENTAL), current)
 
 
 def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
@@ -97,10 +97,10 @@ def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
     }
 
 
-def _summary(hour_ms: int, answer: PlacementAnswer) -> Hour:
+def _summary(hour_ms: int, answer: PlacementAnswer) -> ReplayHour:
     loads = answer.loads[answer.alive, 0]
     mean = float(loads.mean())
-    return Hour(
+    return ReplayHour(
         hour_ms=hour_ms,
         bytes_per_second=float(loads.sum()),
         required_tasks=answer.required_tasks,

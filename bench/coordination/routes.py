@@ -33,7 +33,7 @@ from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.preparation import TopicRules
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -86,7 +86,7 @@ def _measure(session: ZooKeeper, shape: str) -> None:
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions=1000,
     )
-    questions = Questions(lambda cluster: clusters[cluster], 60.0)
+    questions = ClusterRequests(lambda cluster: clusters[cluster], 60.0)
     route_map, plan = RouteMap(ClusterIds(session), rules.own), LatestPlan(PlanStore(session, "bench"))
     gate = RouteGate(route_map, KnownClusters(session), questions, plan, clock)
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))

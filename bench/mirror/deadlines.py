@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mirror.model.datastreams.policy import CopyPolicy
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 from monitor.movement.judge import judge_lane
 from monitor.movement.states import LaneFacts
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -110,7 +110,7 @@ def _losing(fakes: MirroredFakes, histories: dict[str, LaneHistory]) -> Iterable
     for metric, place in zip(metrics, fakes.engine.positions(metrics), strict=True):
         if place is None:
             continue
-        at = Waypoint(now, place.checkpoint, place.readable_end, place.end, metric.lag_ms, place.log_start)
+        at = LaneSample(now, place.checkpoint, place.readable_end, place.end, metric.lag_ms, place.log_start)
         each = metric.bytes_copied / metric.records_copied if metric.records_copied else None
         history = histories.get(metric.topic, NO_HISTORY).after(at, None, place.retention, each)
         histories[metric.topic] = history

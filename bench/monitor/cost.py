@@ -36,18 +36,18 @@ from monitor.alerts.alert import Style
 from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.told import ToldAlerts, matters_of
+from monitor.alerts.told import InheritedAlerts, matters_of
 from monitor.burn.rates import Budget, read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
-from monitor.latency import Observations, Source, Subject
+from monitor.latency import ObjectiveSubject, Observations, Source
 from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, Budgets
 from monitor.recent_rows import RecentRows, columns_read
 from monitor.records.keeper import IncidentKeeper
-from monitor.records.record import IncidentRecord, Stored
+from monitor.records.record import IncidentRecord, StoredMonitorState
 from monitor.settings import MonitorSettings
-from pinot.client import Answer, PinotClient, Value
+from pinot.client import PinotClient, QueryResult, Value
 from tests.fakes.clock import ManualClock
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH = 1_000, 10, 20
@@ -113,22 +113,22 @@ class _Servers:
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
         """Do nothing: the lease is not used."""
 
-    def ask(self, sql: str, _parameters: Mapping[str, Value] | None = None) -> Answer:
+    def ask(self, sql: str, _parameters: Mapping[str, Value] | None = None) -> QueryResult:
         """Return lags by partition, stale counts, or the latency histogram by topic or by source."""
         if "lastwithtime" in sql or "distinctcount" in sql:
             text = self.lags if "lastwithtime" in sql else self._stale
         else:
             depth = "topic" if "source_cluster, topic" in sql else "source"
             text = (self._latencies if "sum(records_copied)" in sql else self._parts)[depth]
-        return Answer((), json.loads(text), 0, 0)
+        return QueryResult((), json.loads(text), 0, 0)
 
 
 class _NoTopic:
     """Incident store without content."""
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMonitorState:
         """Return an empty store."""
-        return Stored()
+        return StoredMonitorState()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """Drop the records."""
@@ -156,7 +156,7 @@ class _Service(RestService):
         super().__init__(servers)
         self._spent = spent
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         with self._spent.on("datastreams read over REST"):
             return super().subjects()
 
@@ -182,7 +182,7 @@ class _Budgets(Budgets):
 
     def judge(
         self,
-        subjects: Mapping[DatastreamName, Subject],
+        subjects: Mapping[DatastreamName, ObjectiveSubject],
         most_questions: int = ALL,
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
@@ -203,7 +203,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
     alerts = AlertDispatch(
         Conditions(AlertPatience()), Style({}, "", ""), lambda: (), (), clock, AlertMetrics()
     )
-    told = ToldAlerts()
+    told = InheritedAlerts()
     keeper = IncidentKeeper(
         _NoTopic(),
         clock,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bench.pmp.rig.metrics_load import START_MS, Servers, servers, spark
 from bench.pmp.rig.rows import ROUND_MS, wait_for_rows, write_samples
-from pinot.client import Answer, PinotClient, Value
+from pinot.client import PinotClient, QueryResult, Value
 from pinot.deployment.controller import PinotController
 from pinot.partitions.loads import freshness, partition_rates
 from pinot.partitions.offending_partitions import offending_partitions
@@ -77,7 +77,7 @@ class _Renamed(PinotClient):
         super().__init__(settings)
         self._table = table
 
-    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> Answer:
+    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> QueryResult:
         return super().ask(sql.replace("from partitionMetrics ", f"from {self._table} "), parameters)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from assigner.planner import plan
-from assigner.problem.problem import Mode, Policy, TaskOf
+from assigner.problem.problem import PlanMode, Policy, TaskOf
 from bench.placement.full import fresh, resident_mib
 from bench.placement.loads import CAPACITY, KINDS, USABLE, Floats, draw, drift, loads_of
 
 SIZES = ((1_000, 40), (10_000, 200), (200_000, 2_000))
-REPAIR = Policy(mode=Mode.INCREMENTAL)
-REBALANCE = Policy(mode=Mode.INCREMENTAL, rebalance=True)
+REPAIR = Policy(mode=PlanMode.INCREMENTAL)
+REBALANCE = Policy(mode=PlanMode.INCREMENTAL, rebalance=True)
 
 
 def world(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -> tuple[Floats, TaskOf]:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from assigner.search.greedy import best_fit
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
@@ -102,7 +102,9 @@ def fewest_by_best_fit(loads: npt.NDArray[np.int64]) -> int:
 def measure(case: Case) -> Score:
     """Plan step by step, each from the previous placement."""
     names = [TopicPartition(f"topic-{number % 2}", number // 2) for number in range(PARTITIONS)]
-    policy = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1, move_slack=case.slack)
+    policy = Policy(
+        mode=PlanMode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1, move_slack=case.slack
+    )
     current: npt.NDArray[np.int32] | None = None
     moved, bounds, moves, move_bounds, tasks, least, seconds = [], [], [], [], [], [], []
     overloaded = 0

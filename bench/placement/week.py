@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from bench.placement.loads import (
     CAPACITY,
     USABLE,
@@ -186,8 +186,8 @@ class Ours:
 
 def strategies() -> dict[str, Strategy]:
     """Return the strategies by name."""
-    calm = Policy(mode=Mode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.2)
-    eager = Policy(mode=Mode.INCREMENTAL, rebalance=True, tolerance=0.05, effort=0.2)
+    calm = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.2)
+    eager = Policy(mode=PlanMode.INCREMENTAL, rebalance=True, tolerance=0.05, effort=0.2)
     return {
         "round robin (Brooklin)": round_robin,
         "Brooklin's greedy": brooklin_greedy,

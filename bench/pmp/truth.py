@@ -14,7 +14,7 @@ from mirror.model.topics import TopicPartition
 from pinot.partitions.loads import PartitionRates
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.loads.rates import Reading, partition_loads
+from pmp.loads.rates import RateOptions, partition_loads
 from tests.recording import (
     DEATHS,
     LEAST_BYTES_PER_SECOND,
@@ -64,13 +64,13 @@ def _averages(rates: Sequence[PartitionRates]) -> Loads:
 
 def _slopes(rates: Sequence[PartitionRates]) -> Loads:
     """Return the loads of the provider."""
-    loads = partition_loads(rates, Reading(Statistic.MEAN, settled=False))
+    loads = partition_loads(rates, RateOptions(Statistic.MEAN, settled=False))
     return {partition: load.bytes_per_second for partition, load in loads.items()}
 
 
 def _scaled(rates: Sequence[PartitionRates]) -> Loads:
     """Return slopes scaled to the sampled sum of the topic on each broker."""
-    loads = partition_loads(rates, Reading(Statistic.MEAN, settled=False))
+    loads = partition_loads(rates, RateOptions(Statistic.MEAN, settled=False))
     sums: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for rate in rates:
         entry = sums[rate.topic, rate.broker]

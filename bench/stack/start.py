@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from stack.blueprint import NAMES, Machine, build
+from stack.blueprint import NAMES, ServerResources, build
 from stack.jars import jar_sets
 from stack.jars.coordinates import SET_NAMES, artefacts_of
 from stack.jars.download import JarFolder
@@ -63,7 +63,7 @@ def _restarts(server: Server) -> dict[str, float]:
     return {"after kill": after_kill, "stop": stop, "after stop": _seconds(server.start)}
 
 
-def _measure(name: str, machine: Machine) -> dict[str, float]:
+def _measure(name: str, machine: ServerResources) -> dict[str, float]:
     """Return the medians of the first starts on empty folders, and one restart of each kind."""
     runs = []
     for number in range(_RUNS):
@@ -81,7 +81,7 @@ def _print_servers(java: JavaRuntime, quick: bool) -> None:
     columns = ("first", "CPU s", "MiB", "after kill", "stop", "after stop")
     print("  " + "".join(f"{name:>12}" for name in ("", *columns)))
     for name in NAMES:
-        found = _measure(name, Machine(java=java, quick_start=quick))
+        found = _measure(name, ServerResources(java=java, quick_start=quick))
         print(f"  {name:>12}" + "".join(f"{found[column]:12.1f}" for column in columns))
     print()
 
@@ -91,7 +91,9 @@ def _print_whole(java: JavaRuntime) -> None:
     for quick in (False, True):
         with tempfile.TemporaryDirectory() as folder:
             load = os.getloadavg()[0]
-            stack = Stack(Path(folder), StackPorts.free(), machine=Machine(java=java, quick_start=quick))
+            stack = Stack(
+                Path(folder), StackPorts.free(), machine=ServerResources(java=java, quick_start=quick)
+            )
             with stack:
                 up = _seconds(stack.up)
                 memory = sum(status.memory_mib or 0 for status in stack.status())

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from deploy.grafana.offending_board import offending
-from deploy.grafana.panels import PROMETHEUS, Limits, Row, Series, board, lines, listing, number
+from deploy.grafana.panels import PROMETHEUS, AxisLimits, PanelSeries, Row, board, lines, listing, number
 
 FOLDER: Final = Path(__file__).parent
 _BY_DATASTREAM: Final = "{{datastream}}"
@@ -26,54 +26,56 @@ _MINE: Final = '{datastream="$datastream"}'
 def on_call() -> board_builder.Dashboard:
     """Return the board for on-call engineers: current problems, where and since when."""
     numbers = (
-        number("Leaders", "sum(headrace_leader)", "none", "1; plans stop while it is 0", Limits(1, 0, True)),
+        number(
+            "Leaders", "sum(headrace_leader)", "none", "1; plans stop while it is 0", AxisLimits(1, 0, True)
+        ),
         number(
             "Objectives missed",
             'sum(headrace_objective_standing{standing="breached"})',
             "none",
             "datastreams that currently miss an objective",
-            Limits(1, 1),
+            AxisLimits(1, 1),
         ),
         number(
             "Cannot be planned",
             "sum(max by (datastream) (headrace_datastream_problem)) or vector(0)",
             "none",
             "datastreams that cannot be prepared or planned: `headrace datastream get` shows the reason",
-            Limits(1, 1),
+            AxisLimits(1, 1),
         ),
         number(
             "Longest wait",
             "max(headrace_lag_seconds)",
             "s",
             "age of the oldest record that is not copied",
-            Limits(60, 300),
+            AxisLimits(60, 300),
         ),
         number(
             "First loss in",
             "min(headrace_time_to_loss_seconds)",
             "s",
             "time until a source deletes records that are not copied; no data while no partition lags",
-            Limits(86_400, 3_600, True),
+            AxisLimits(86_400, 3_600, True),
         ),
         number(
             "Not copied",
             "sum(headrace_unplaced_partitions) + sum(headrace_paused_partitions)",
             "none",
             "partitions without a task, or paused (by an operator or automatically)",
-            Limits(1, 10),
+            AxisLimits(1, 10),
         ),
     )
     late = (
         lines(
             "Age of the oldest waiting record",
-            [Series("max by (datastream) (headrace_lag_seconds)", _BY_DATASTREAM)],
+            [PanelSeries("max by (datastream) (headrace_lag_seconds)", _BY_DATASTREAM)],
             "s",
             "maximum over the partitions of each datastream",
         ),
         lines(
             "Latency, 99th percentile",
             [
-                Series(
+                PanelSeries(
                     "histogram_quantile(0.99, sum by (datastream, le) "
                     "(rate(headrace_latency_seconds_bucket[$__rate_interval])))",
                     _BY_DATASTREAM,
@@ -85,7 +87,7 @@ def on_call() -> board_builder.Dashboard:
         lines(
             "Unhealthy partitions",
             [
-                Series(
+                PanelSeries(
                     'sum by (datastream, state) (headrace_partitions{state!~"OK|CATCHING_UP"}) > 0',
                     "{{datastream}} {{state}}",
                 )
@@ -103,21 +105,21 @@ def on_call() -> board_builder.Dashboard:
     service = (
         lines(
             "Unhealthy components",
-            [Series("headrace_part_healthy == 0", "{{instance}} {{part}}")],
+            [PanelSeries("headrace_part_healthy == 0", "{{instance}} {{part}}")],
             "none",
             "`GET /v1/health` of that instance shows the reason",
             8,
         ),
         lines(
             "Worker crashes",
-            [Series("sum by (instance) (increase(headrace_worker_deaths_total[15m]))", "{{instance}}")],
+            [PanelSeries("sum by (instance) (increase(headrace_worker_deaths_total[15m]))", "{{instance}}")],
             "none",
             "in 15 minutes; crashed workers are restarted",
             8,
         ),
         lines(
             "Undelivered alerts",
-            [Series("max by (receiver) (headrace_alerts_waiting)", "{{receiver}}")],
+            [PanelSeries("max by (receiver) (headrace_alerts_waiting)", "{{receiver}}")],
             "none",
             "alerts whose latest state a receiver has not accepted",
             8,
@@ -133,8 +135,8 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Planned and required tasks",
             [
-                Series("max by (datastream) (headrace_tasks)", "{{datastream}}: planned"),
-                Series("max by (datastream) (headrace_tasks_required)", "{{datastream}}: required"),
+                PanelSeries("max by (datastream) (headrace_tasks)", "{{datastream}}: planned"),
+                PanelSeries("max by (datastream) (headrace_tasks_required)", "{{datastream}}: required"),
             ],
             "none",
             "required above planned: `max_tasks` is too low, or a rebalance is pending",
@@ -142,8 +144,10 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Tasks above their capacity, offending partitions",
             [
-                Series("max by (datastream) (headrace_tasks_overloaded)", "{{datastream}}: overloaded tasks"),
-                Series(
+                PanelSeries(
+                    "max by (datastream) (headrace_tasks_overloaded)", "{{datastream}}: overloaded tasks"
+                ),
+                PanelSeries(
                     "max by (datastream) (headrace_offending_partitions)",
                     "{{datastream}}: offending partitions",
                 ),
@@ -154,7 +158,7 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Bytes copied by task",
             [
-                Series(
+                PanelSeries(
                     "topk(20, sum by (datastream, task) (rate(headrace_bytes_total[$__rate_interval])))",
                     "{{task}}",
                 )
@@ -165,10 +169,10 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Unknown and stale loads",
             [
-                Series(
+                PanelSeries(
                     "max by (datastream) (headrace_partitions_of_unknown_load)", "{{datastream}}: unknown"
                 ),
-                Series(
+                PanelSeries(
                     "time() - max by (source) (headrace_loads_measured_timestamp_seconds)",
                     "{{source}}: age in s",
                 ),
@@ -181,7 +185,7 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "CPU time of workers",
             [
-                Series(
+                PanelSeries(
                     "sum by (instance) (rate(headrace_cpu_seconds_total[$__rate_interval]))", "{{instance}}"
                 )
             ],
@@ -192,7 +196,7 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Bytes per second of CPU time",
             [
-                Series(
+                PanelSeries(
                     "sum by (instance) (rate(headrace_bytes_total[$__rate_interval])) / "
                     "sum by (instance) (rate(headrace_cpu_seconds_total[$__rate_interval]))",
                     "{{instance}}",
@@ -204,7 +208,7 @@ def capacity() -> board_builder.Dashboard:
         ),
         lines(
             "Memory of the control process",
-            [Series("process_resident_memory_bytes and on (instance) headrace_leader", "{{instance}}")],
+            [PanelSeries("process_resident_memory_bytes and on (instance) headrace_leader", "{{instance}}")],
             "bytes",
             "excludes workers: docs/sizing.md",
             8,
@@ -212,7 +216,7 @@ def capacity() -> board_builder.Dashboard:
         lines(
             "Throttling by Kafka quotas",
             [
-                Series(
+                PanelSeries(
                     "sum by (cluster) (rate(headrace_throttled_seconds_total[$__rate_interval]))",
                     "{{cluster}}",
                 )
@@ -223,14 +227,14 @@ def capacity() -> board_builder.Dashboard:
         ),
         lines(
             "Lanes held back by a Headrace quota",
-            [Series("sum by (datastream) (headrace_held_back_lanes)", _BY_DATASTREAM)],
+            [PanelSeries("sum by (datastream) (headrace_held_back_lanes)", _BY_DATASTREAM)],
             "none",
             "`headrace lanes` shows the quota",
             8,
         ),
         lines(
             "Data plane",
-            [Series("sum by (data_plane, version) (headrace_build_info)", "{{data_plane}} {{version}}")],
+            [PanelSeries("sum by (data_plane, version) (headrace_build_info)", "{{data_plane}} {{version}}")],
             "none",
             "instances by data plane and version",
             8,
@@ -248,8 +252,8 @@ def datastream() -> board_builder.Dashboard:
         lines(
             "Bytes and records",
             [
-                Series(f"sum(rate(headrace_bytes_total{_MINE}[$__rate_interval]))", "bytes/s"),
-                Series(f"sum(rate(headrace_records_total{_MINE}[$__rate_interval]))", "records/s"),
+                PanelSeries(f"sum(rate(headrace_bytes_total{_MINE}[$__rate_interval]))", "bytes/s"),
+                PanelSeries(f"sum(rate(headrace_records_total{_MINE}[$__rate_interval]))", "records/s"),
             ],
             "short",
             "copied; bytes as fetched",
@@ -257,7 +261,7 @@ def datastream() -> board_builder.Dashboard:
         lines(
             "Latency",
             [
-                Series(
+                PanelSeries(
                     f"histogram_quantile({share}, sum by (le) "
                     f"(rate(headrace_latency_seconds_bucket{_MINE}[$__rate_interval])))",
                     legend,
@@ -269,15 +273,15 @@ def datastream() -> board_builder.Dashboard:
         ),
         lines(
             "Latency of batches by stage",
-            [Series(f"{stages} / scalar({batches})", "{{stage}}")],
+            [PanelSeries(f"{stages} / scalar({batches})", "{{stage}}")],
             "s",
             "mean over all batches: at the source, fetch, queue in Headrace, acknowledgement",
         ),
         lines(
             "Waiting records and their age",
             [
-                Series(f"sum(headrace_lag_records{_MINE})", "records"),
-                Series(f"max(headrace_lag_seconds{_MINE})", "oldest record, age in s"),
+                PanelSeries(f"sum(headrace_lag_records{_MINE})", "records"),
+                PanelSeries(f"max(headrace_lag_seconds{_MINE})", "oldest record, age in s"),
             ],
             "short",
             "gaps where the lag is unknown",
@@ -286,14 +290,14 @@ def datastream() -> board_builder.Dashboard:
     parts = (
         lines(
             "Partitions by state",
-            [Series(f"sum by (state) (headrace_partitions{_MINE})", "{{state}}")],
+            [PanelSeries(f"sum by (state) (headrace_partitions{_MINE})", "{{state}}")],
             "none",
             "by copy state: docs/operate/states.md",
         ),
         lines(
             "Batches passed through unopened",
             [
-                Series(
+                PanelSeries(
                     'sum(rate(headrace_batches_total{datastream="$datastream",path="passthrough"}'
                     f"[$__rate_interval])) / {batches}",
                     "share",
@@ -319,8 +323,8 @@ def datastream() -> board_builder.Dashboard:
         lines(
             "Time to loss and time to catch up",
             [
-                Series(f"min(headrace_time_to_loss_seconds{_MINE})", "first loss in"),
-                Series(f"max(headrace_catch_up_seconds{_MINE})", "caught up in"),
+                PanelSeries(f"min(headrace_time_to_loss_seconds{_MINE})", "first loss in"),
+                PanelSeries(f"max(headrace_catch_up_seconds{_MINE})", "caught up in"),
             ],
             "s",
             "the time to catch up must stay below the time to loss",
@@ -328,7 +332,7 @@ def datastream() -> board_builder.Dashboard:
         lines(
             "Burn rates of error budgets",
             [
-                Series(
+                PanelSeries(
                     f"max by (objective, window) (headrace_error_budget_burn_rate{_MINE})",
                     "{{objective}} {{window}}",
                 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard as board_builder
 
-from deploy.grafana.panels import PINOT, PinotQuery, Row, Series, board, lines, pinot_lines, pinot_table
+from deploy.grafana.panels import PINOT, PanelSeries, PinotQuery, Row, board, lines, pinot_lines, pinot_table
 
 _WHEN: Final = "time_ms >= ${__from} and time_ms < ${__to}"
 _CLUSTER: Final = "cluster = '${cluster}'"
@@ -83,7 +83,7 @@ def offending() -> board_builder.Dashboard:
                 ),
                 lines(
                     "Offending partitions in the plan",
-                    [Series("max by (datastream) (headrace_offending_partitions)", "{{datastream}}")],
+                    [PanelSeries("max by (datastream) (headrace_offending_partitions)", "{{datastream}}")],
                     "none",
                     "of each datastream, at its latest planning",
                     24,

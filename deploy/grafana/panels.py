@@ -22,14 +22,14 @@ Row = tuple[str, Sequence[Builder[dashboard.Panel]]]
 """Heading of a row, and its panels."""
 
 
-class Series(NamedTuple):
+class PanelSeries(NamedTuple):
     """An expression, and the legend of its series."""
 
     expression: str
     legend: str
 
 
-class Limits(NamedTuple):
+class AxisLimits(NamedTuple):
     """Thresholds for yellow and red. `is_least`: they are lower bounds of the healthy range."""
 
     yellow: float
@@ -66,7 +66,7 @@ class PinotQuery(Dataquery):
         }
 
 
-class _Asked(Builder[Dataquery]):
+class _Query(Builder[Dataquery]):
     def __init__(self, query: Dataquery) -> None:
         self._query = query
 
@@ -75,7 +75,7 @@ class _Asked(Builder[Dataquery]):
 
 
 def number(
-    title: str, expression: str, unit: str, description: str, limits: Limits | None = None
+    title: str, expression: str, unit: str, description: str, limits: AxisLimits | None = None
 ) -> stat.Panel:
     """Return a panel with one current value."""
     found = (
@@ -95,7 +95,7 @@ def number(
 
 
 def lines(
-    title: str, series: Sequence[Series], unit: str, description: str, width: int = 12
+    title: str, series: Sequence[PanelSeries], unit: str, description: str, width: int = 12
 ) -> timeseries.Panel:
     """Return a panel with lines over time."""
     found = (
@@ -150,7 +150,7 @@ def pinot_table(
         .datasource(PINOT)
         .height(_HEIGHT + 4)
         .span(width)
-        .with_target(_Asked(query))
+        .with_target(_Query(query))
     )
     for column, unit in units.items():
         found = found.override_by_name(column, [dashboard.DynamicConfigValue("unit", unit)])
@@ -170,7 +170,7 @@ def pinot_lines(
         .height(_HEIGHT + 2)
         .span(width)
         .fill_opacity(5)
-        .with_target(_Asked(query))
+        .with_target(_Query(query))
     )
 
 
@@ -202,7 +202,7 @@ def board(name: str, title: str, description: str, rows: Sequence[Row]) -> board
     return found
 
 
-def _thresholds(limits: Limits) -> board_builder.ThresholdsConfig:
+def _thresholds(limits: AxisLimits) -> board_builder.ThresholdsConfig:
     first, last = ("red", "green") if limits.is_least else ("green", "red")
     middle = (limits.red, limits.yellow) if limits.is_least else (limits.yellow, limits.red)
     steps = [

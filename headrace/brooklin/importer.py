@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
+from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
@@ -38,12 +38,12 @@ class TakeOver:
 
     cluster: str
     live: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ImportFinding, ...]
     applied: bool
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ImportOptions:
     """Options of the import; see `headrace import-brooklin --help`."""
 
     hashed_groups: bool = False
@@ -52,7 +52,7 @@ class Wishes:
     apply: bool = False
 
 
-def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wishes) -> TakeOver:
+def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: ImportOptions) -> TakeOver:
     """Decide for each datastream and, with `apply`, create all that are possible. `there`: ZooKeeper and
     root of the Brooklin cluster.
 
@@ -64,7 +64,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
         definitions = DefinitionStore(session)
         check_root(session)
         known = definitions.all()
-        here = TopicDiscovery(
+        here = ListTopics(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
             present={one.datastream.name: one.datastream for one in known.readable},
@@ -90,20 +90,20 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
 
 
 def _admitted(
-    findings: tuple[Finding, ...], here: TopicDiscovery, admission: Admission, gate: RouteGate
-) -> tuple[Finding, ...]:
+    findings: tuple[ImportFinding, ...], here: ListTopics, admission: Admission, gate: RouteGate
+) -> tuple[ImportFinding, ...]:
     """Mark datastreams as impossible if they use clusters that are not allowed, would copy in a loop, or
     write where another datastream writes."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
         one = finding.datastream
-        if finding.verdict is Verdict.CREATE and one is not None:
+        if finding.verdict is ImportVerdict.CREATE and one is not None:
             try:
                 admission.check(one, None, gate.same_as)
                 gate.check(one, others)
             except InvalidRequest as error:
                 notes = (str(error), *finding.notes)
-                refused[finding.name] = replace(finding, verdict=Verdict.IMPOSSIBLE, notes=notes)
+                refused[finding.name] = replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=notes)
             else:
                 others.append(one)
     return tuple(refused.get(finding.name, finding) for finding in findings)
@@ -121,23 +121,23 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
         raise Unreachable(error.message, advice="check the address of Brooklin's ZooKeeper") from error
 
 
-def _applied(finding: Finding, control: Control) -> Finding:
+def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
     """Create the datastream. A rejection is noted in the finding and does not affect other findings."""
-    if finding.verdict is not Verdict.CREATE or finding.datastream is None:
+    if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:
         wish = CreateDatastream(finding.datastream, finding.status, is_taken_over=True, requested_by=_WHO)
         control.create(wish)
     except InvalidRequest as error:
-        return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
+        return replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
     return finding
 
 
-def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:
+def _check_alone(found: BrooklinCluster, findings: tuple[ImportFinding, ...]) -> None:
     runs = [
         one.name
         for one in findings
-        if one.verdict is Verdict.CREATE and one.status is DatastreamStatus.INITIALIZING
+        if one.verdict is ImportVerdict.CREATE and one.status is DatastreamStatus.INITIALIZING
     ]
     if found.live and runs:
         raise InvalidRequest(

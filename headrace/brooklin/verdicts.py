@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from api.restli import Terms, datastream_from_restli
+from api.restli import RestliConfiguration, datastream_from_restli
 from mirror.coordination.brooklin import (
     PAUSED_PARTITIONS,
     BrooklinCluster,
@@ -57,7 +57,7 @@ _WITHOUT_EFFECT: Final = {
 """Metadata that is stored with the definition but ignored, with the behaviour that applies instead."""
 
 
-class Verdict(StrEnum):
+class ImportVerdict(StrEnum):
     """Action of the import for one datastream."""
 
     CREATE = "create"
@@ -71,12 +71,12 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ImportFinding:
     """Decision for one datastream: the verdict, the definition if one is possible, and notes for the
     operator. `status`: the initial status."""
 
     name: str
-    verdict: Verdict
+    verdict: ImportVerdict
     notes: tuple[str, ...] = ()
     datastream: Datastream | None = None
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
@@ -84,11 +84,11 @@ class Finding:
     @property
     def is_trouble(self) -> bool:
         """True if the operator has to act."""
-        return self.verdict in {Verdict.CONFLICT, Verdict.IMPOSSIBLE}
+        return self.verdict in {ImportVerdict.CONFLICT, ImportVerdict.IMPOSSIBLE}
 
 
 @dataclass(frozen=True)
-class TopicDiscovery:
+class ListTopics:
     """Existing definitions, settings and options of the import. `present`: definitions by name; `damaged`:
     problems of unreadable definitions, by name; `tls`: clusters reached over TLS; `connectors`: names of
     connectors that mirror Kafka; `transports`: names of transport providers that write to Kafka; `paused`:
@@ -106,38 +106,44 @@ class TopicDiscovery:
     damaged: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_import(cluster: BrooklinCluster, here: TopicDiscovery) -> tuple[Finding, ...]:
+def plan_import(cluster: BrooklinCluster, here: ListTopics) -> tuple[ImportFinding, ...]:
     """Return a finding for each datastream, sorted by name."""
-    found = [Finding(name, Verdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()]
+    found = [
+        ImportFinding(name, ImportVerdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()
+    ]
     found += [_judged(one, here) for one in cluster.datastreams]
     routes: dict[str, Datastream] = {one.group: one for one in here.present.values()}
     return tuple(_in_group(one, routes) for one in sorted(found, key=lambda one: one.name))
 
 
-def _judged(one: BrooklinDatastream, here: TopicDiscovery) -> Finding:
+def _judged(one: BrooklinDatastream, here: ListTopics) -> ImportFinding:
     if one.status == DatastreamStatus.DELETING:
-        return Finding(one.name, Verdict.SKIP, ("Brooklin is deleting it",))
+        return ImportFinding(one.name, ImportVerdict.SKIP, ("Brooklin is deleting it",))
     try:
         datastream, notes = _carried(one, here)
     except InvalidRequest as error:
-        return Finding(one.name, Verdict.IMPOSSIBLE, (str(error),))
+        return ImportFinding(one.name, ImportVerdict.IMPOSSIBLE, (str(error),))
     status = _STATUSES.get(one.status)
     if status is None:
-        return Finding(one.name, Verdict.IMPOSSIBLE, (f"unknown status {shown(one.status)}",))
+        return ImportFinding(one.name, ImportVerdict.IMPOSSIBLE, (f"unknown status {shown(one.status)}",))
     if status is DatastreamStatus.INITIALIZING and here.paused:
         status = DatastreamStatus.PAUSED
     if one.name in here.damaged:
         why = f"the existing definition with this name is damaged: {here.damaged[one.name]}"
-        return Finding(one.name, Verdict.CONFLICT, (why,), datastream)
+        return ImportFinding(one.name, ImportVerdict.CONFLICT, (why,), datastream)
     present = here.present.get(one.name)
     if present is None:
-        return Finding(one.name, Verdict.CREATE, notes, datastream, status)
+        return ImportFinding(one.name, ImportVerdict.CREATE, notes, datastream, status)
     if _essence(present) == _essence(datastream):
-        return Finding(one.name, Verdict.PRESENT, (f"already exists, status {present.status}",), present)
-    return Finding(one.name, Verdict.CONFLICT, ("a different datastream has this name",), datastream)
+        return ImportFinding(
+            one.name, ImportVerdict.PRESENT, (f"already exists, status {present.status}",), present
+        )
+    return ImportFinding(
+        one.name, ImportVerdict.CONFLICT, ("a different datastream has this name",), datastream
+    )
 
 
-def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream, tuple[str, ...]]:
+def _carried(one: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
     """Return the converted definition and notes. Raises InvalidRequest if it cannot be converted."""
     metadata = dict(one.metadata)
     metadata.pop("numTasks", None)
@@ -155,7 +161,7 @@ def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream,
         metadata[OWNER] = here.owner
     _check_expression(_source(one).rpartition("/")[2])
     document = {**one.document, "metadata": metadata, "destination": _destination(one)}
-    terms = Terms(
+    terms = RestliConfiguration(
         here.cluster_of_address, here.default_destination, here.tls, here.connectors, here.transports
     )
     datastream = replace(
@@ -224,14 +230,14 @@ def _route(one: Datastream) -> tuple[object, ...]:
     return one.source, one.destination, one.naming
 
 
-def _in_group(finding: Finding, routes: dict[str, Datastream]) -> Finding:
+def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:
     """Mark a datastream as impossible if its route differs from the first of its group: datastreams that
     share tasks must share clusters and topic naming."""
     datastream = finding.datastream
-    if finding.verdict is not Verdict.CREATE or datastream is None:
+    if finding.verdict is not ImportVerdict.CREATE or datastream is None:
         return finding
     first = routes.setdefault(datastream.group, datastream)
     if _route(first) == _route(datastream):
         return finding
     why = f"it shares tasks with {first.name}, which has other clusters or topic names"
-    return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(why, *finding.notes))
+    return replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=(why, *finding.notes))

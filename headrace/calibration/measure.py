@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.calibration.source import GrowingTopic, Shape
+from headrace.calibration.source import BatchShape, GrowingTopic
 from headrace.copy.run import CopyProgress, CopyRun, CopySetup
 from mirror.adapters.kafka.access import access_of
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -33,11 +33,11 @@ from stack.process.parallel import for_each
 from stack.server import Jvm
 
 SHAPES: Final = (
-    Shape("one", Codec.NONE, 1),
-    Shape("ten", Codec.NONE, 10),
-    Shape("hundred", Codec.NONE, 100),
-    Shape("hundred-lz4", Codec.LZ4, 100),
-    Shape("hundred-zstd", Codec.ZSTD, 100),
+    BatchShape("one", Codec.NONE, 1),
+    BatchShape("ten", Codec.NONE, 10),
+    BatchShape("hundred", Codec.NONE, 100),
+    BatchShape("hundred-lz4", Codec.LZ4, 100),
+    BatchShape("hundred-zstd", Codec.ZSTD, 100),
 )
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
 _ROUNDS: Final = 3
@@ -51,7 +51,7 @@ class Calibration:
     """Copy rate of one core for a shape. `low`, `high`: `bytes_per_second` minus and plus twice its standard
     error; `cpu_seconds`: measured CPU time of the worker."""
 
-    shape: Shape
+    shape: BatchShape
     bytes_per_second: float
     records_per_second: float
     low: float
@@ -114,7 +114,7 @@ class _Copying:
         report(f"batches of {topic.shape.records}, {topic.shape.codec.name.lower()}")
         return _rate(topic.shape, [self._round(topic, seconds / _ROUNDS) for _ in range(_ROUNDS)])
 
-    def _round(self, topic: GrowingTopic, seconds: float) -> tuple[Sample, Sample]:
+    def _round(self, topic: GrowingTopic, seconds: float) -> tuple[CalibrationSample, CalibrationSample]:
         """Suspend the worker while the topic is written, so that it then copies at full speed."""
         self._signal(signal.SIGSTOP)
         try:
@@ -140,9 +140,9 @@ class _Copying:
         for process_id in self._run.process_ids:
             os.kill(process_id, number)
 
-    def _sample(self) -> Sample:
+    def _sample(self) -> CalibrationSample:
         used, progress = sum(map(used_seconds, self._run.process_ids)), self._run.progress
-        return Sample(time.monotonic(), used, progress.bytes, progress.records)
+        return CalibrationSample(time.monotonic(), used, progress.bytes, progress.records)
 
 
 def used_seconds(process_id: int) -> float:
@@ -158,7 +158,7 @@ def used_seconds(process_id: int) -> float:
         ) from error
 
 
-def _rate(shape: Shape, rounds: Sequence[tuple[Sample, Sample]]) -> Calibration:
+def _rate(shape: BatchShape, rounds: Sequence[tuple[CalibrationSample, CalibrationSample]]) -> Calibration:
     found = sums_of(rounds, shape.records)
     rate, margin = found.bytes_per_core_second, _SIGMAS * found.error
     return Calibration(
@@ -173,7 +173,7 @@ def _rate(shape: Shape, rounds: Sequence[tuple[Sample, Sample]]) -> Calibration:
 
 
 @dataclass(frozen=True)
-class Sample:
+class CalibrationSample:
     """Sums since the start of the copy. `at`: time on the monotonic clock."""
 
     at: float
@@ -182,7 +182,7 @@ class Sample:
     records: int
 
 
-def sums_of(rounds: Sequence[tuple[Sample, Sample]], batch_records: int) -> CostSums:
+def sums_of(rounds: Sequence[tuple[CalibrationSample, CalibrationSample]], batch_records: int) -> CostSums:
     """Sum the cost of copying between the two samples of each round. Raises HeadraceError if nothing was
     copied or no CPU time was measured."""
     found: CostSums | None = None

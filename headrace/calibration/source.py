@@ -24,7 +24,7 @@ _START_MS: Final = 1_700_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BatchShape:
     """Batch shape: `records` records of about 1 kB, each half random and half compressible."""
 
     name: str
@@ -35,7 +35,7 @@ class Shape:
 class GrowingTopic:
     """An initially empty topic of a cluster. `name`: the topic name."""
 
-    def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: Shape) -> None:
+    def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: BatchShape) -> None:
         self.shape = shape
         self._bench = bench
         self._cluster = cluster

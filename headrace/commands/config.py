@@ -60,12 +60,12 @@ def show(
     import os
 
     from headrace.console.access.document import read_document
-    from headrace.reference.origins import Origin, origins
+    from headrace.reference.origins import SettingOrigin, origins
     from headrace.settings import load_settings
 
     effective = load_settings(config).model_dump(mode="json")
     found = list(origins(effective, read_document(config), os.environ))
-    shown = [one._asdict() for one in found if not (changed and one.origin is Origin.DEFAULT)]
+    shown = [one._asdict() for one in found if not (changed and one.origin is SettingOrigin.DEFAULT)]
     if as_json:
         print_json(shown)
     else:

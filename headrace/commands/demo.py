@@ -18,7 +18,7 @@ from headrace.console.terminal import complain, console, note, print_table
 from headrace.errors import explain
 
 if TYPE_CHECKING:
-    from headrace.demo.claims import Findings
+    from headrace.demo.claims import DemoFindings
     from headrace.demo.processes import DemoProcesses
 
 _log = logging.getLogger(__name__)
@@ -73,14 +73,14 @@ def demo(
         raise typer.Exit(1)
 
 
-def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> Findings:
+def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> DemoFindings:
     """Run the demo. The report is written in any case: it covers the acts that were reached, and names the
     act that failed with the reason."""
-    from headrace.demo.claims import Findings
+    from headrace.demo.claims import DemoFindings
     from headrace.demo.page import write_page
     from headrace.demo.words import PARTS
 
-    findings = Findings()
+    findings = DemoFindings()
     findings.reach(PARTS["start_stack"])
     try:
         _play(processes, findings, say)
@@ -95,9 +95,9 @@ def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> 
     return findings
 
 
-def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], None]) -> None:
+def _play(processes: DemoProcesses, findings: DemoFindings, say: Callable[[str], None]) -> None:
     from headrace.demo.scenario import TOPICS
-    from headrace.demo.story import Story, rates_for_start
+    from headrace.demo.story import DemoStory, rates_for_start
     from headrace.demo.watch import Watch
     from headrace.demo.words import PARTS, title
     from headrace.settings import load_settings
@@ -114,7 +114,7 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     processes.start_traffic(rates_for_start())
     topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
     arrivals = Arrivals(processes.addresses["destination"], topics)
-    story = Story(processes, watch, findings, arrivals, say)
+    story = DemoStory(processes, watch, findings, arrivals, say)
     try:
         for act in (
             story.create_datastream,
@@ -136,7 +136,7 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
         watch.close()
 
 
-def _show(findings: Findings) -> None:
+def _show(findings: DemoFindings) -> None:
     rows = [
         {"held": "yes" if claim.held else "NO", "claim": claim.statement, "measured": claim.evidence}
         for claim in findings.claims

@@ -13,7 +13,7 @@ from headrace.console.terminal import console, note, print_json
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from headrace.console.event_stream import Told
+    from headrace.console.event_stream import StreamMessage
 
 _USUAL: Final = 30
 
@@ -97,12 +97,12 @@ def _dated(event: Mapping[str, Any]) -> str:
     return f"{when} {about}{line_of(event)}"
 
 
-def _tell(told: Told) -> None:
+def _tell(told: StreamMessage) -> None:
     text = f"gap: {told.gap}" if told.event is None else _dated(told.event)
     console().print(text, soft_wrap=True)
 
 
-def _tell_a_program(told: Told) -> None:
+def _tell_a_program(told: StreamMessage) -> None:
     document = {"gap": told.gap} if told.event is None else {"id": told.identity, **told.event}
     print_json(document, indent=None)
 

@@ -12,7 +12,7 @@ from mirror.wording import first_few
 
 if TYPE_CHECKING:
     from headrace.brooklin.importer import TakeOver
-    from headrace.brooklin.verdicts import Finding
+    from headrace.brooklin.verdicts import ImportFinding
 
 
 def import_brooklin(
@@ -42,7 +42,7 @@ def import_brooklin(
     Shows the equivalent of each datastream, and creates them with --apply. Brooklin's ZooKeeper is only read.
     Exits with 0 if every datastream can be imported.
     """
-    from headrace.brooklin.importer import Wishes, take_over
+    from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json
     from headrace.process.logs import log_to_stderr
     from headrace.settings import load_settings
@@ -53,7 +53,7 @@ def import_brooklin(
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})
-    wishes = Wishes(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
+    wishes = ImportOptions(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
     outcome = take_over(settings, there, wishes)
     if as_json:
         print_json(_document(outcome))
@@ -72,7 +72,7 @@ def _document(outcome: TakeOver) -> dict[str, Any]:
     }
 
 
-def _finding_document(finding: Finding) -> dict[str, Any]:
+def _finding_document(finding: ImportFinding) -> dict[str, Any]:
     from mirror.control.audit import shown_document
 
     definition = None
@@ -104,7 +104,7 @@ def _tell(outcome: TakeOver) -> None:
         out.print(f"Brooklin is running on {first_few(outcome.live, 3)}: stop it first, or use --paused")
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: ImportFinding) -> dict[str, Any]:
     one = finding.datastream
     if one is None:
         return {"name": finding.name, "verdict": finding.verdict}

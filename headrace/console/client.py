@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from api.addresses import is_loopback
-from headrace.console.access.caller import LARGEST_ANSWER_BYTES, Credentials
+from headrace.console.access.caller import LARGEST_ANSWER_BYTES, ClientCredentials
 from headrace.console.resources import OPERATIONS
 from mirror import errors
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest, ServiceAnswerTooLarge, Unreachable
@@ -41,7 +41,7 @@ def tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _context_of(settings: Credentials) -> ssl.SSLContext:
+def _context_of(settings: ClientCredentials) -> ssl.SSLContext:
     """Return the TLS context of the settings. Raises ConfigError."""
     if not settings.ca_file and not settings.certificate_file:
         return tls_context()
@@ -55,7 +55,7 @@ def _context_of(settings: Credentials) -> ssl.SSLContext:
     return found
 
 
-def _headers_of(settings: Credentials, url: str) -> dict[str, str]:
+def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
     """Return the headers that authenticate the caller. Raises ConfigError, and InvalidRequest if the token
     would be sent to another machine in plain text."""
     token = settings.token()
@@ -85,7 +85,7 @@ class RestClient:
         note_age: Callable[[int], None] = lambda _: None,
         *,
         keeps_connection: bool = True,
-        settings: Credentials | None = None,
+        settings: ClientCredentials | None = None,
     ) -> None:
         self._addresses = deque(addresses.split(","))
         self._named = addresses.replace(",", ", ")

@@ -21,7 +21,7 @@ _ID: Final = re.compile(POSITION)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StreamMessage:
     """A message of the stream. `identity`: id to resume after. Either `event` is set, or `gap`: the reason
     why events before this point were missed, or neither."""
 
@@ -34,7 +34,7 @@ def follow(
     client: RestClient,
     since: str,
     datastream: str,
-    tell: Callable[[Told], None],
+    tell: Callable[[StreamMessage], None],
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
@@ -64,7 +64,7 @@ def follow(
         pause = min(2 * pause, _MOST_SECONDS)
 
 
-def messages(chunks: Iterable[bytes]) -> Iterator[Told]:
+def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
     """Yield the messages of a stream. Comments (heartbeats) are skipped; an id without an event advances the
     position. Raises HeadraceError for data that is not an event stream."""
     fields: dict[str, str] = {}
@@ -91,12 +91,12 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
             raise HeadraceError("invalid event stream: line too long")
 
 
-def _told(fields: dict[str, str]) -> Told:
+def _told(fields: dict[str, str]) -> StreamMessage:
     identity = fields.get("id", "")
     if identity and not _ID.fullmatch(identity):
         raise HeadraceError(f"invalid event stream: {identity[:100]!r} is not an event id")
     if "data" not in fields:
-        return Told(identity)
+        return StreamMessage(identity)
     try:
         event = json.loads(fields["data"])
     except ValueError as error:
@@ -104,5 +104,5 @@ def _told(fields: dict[str, str]) -> Told:
     if not isinstance(event, dict):
         raise HeadraceError("invalid event stream: data is not a JSON object")
     if fields.get("event") == "gap":
-        return Told(identity, gap=str(event.get("reason") or "events were missed"))
-    return Told(identity, event)
+        return StreamMessage(identity, gap=str(event.get("reason") or "events were missed"))
+    return StreamMessage(identity, event)

@@ -20,7 +20,7 @@ UNKNOWN: Final = "?"
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
-class Condition(StrEnum):
+class WaitCondition(StrEnum):
     """A condition of a datastream to wait for."""
 
     READY = "ready"

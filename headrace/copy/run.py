@@ -35,7 +35,7 @@ from mirror.worker.protocol import (
     WorkerDone,
     WorkerSetup,
 )
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 
 T = TypeVar("T")
 
@@ -236,7 +236,7 @@ class CopyRun:
             item = self._inbox.get(timeout=_TICK_SECONDS)
         except queue.Empty:
             return
-        assert isinstance(item, WorkerSaid | WorkerGone)
+        assert isinstance(item, WorkerMessage | WorkerGone)
         worker = self._pool.speaker(item)
         if worker is None:
             return

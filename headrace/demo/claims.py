@@ -41,7 +41,7 @@ class LatencyPhase:
 
 
 @dataclass
-class Findings:
+class DemoFindings:
     """Contents of the report, collected during the demonstration."""
 
     claims: list[Claim] = field(default_factory=list)

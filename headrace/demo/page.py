@@ -9,7 +9,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from headrace.console.files import write_file
-from headrace.demo.claims import Findings
+from headrace.demo.claims import DemoFindings
 from headrace.demo.pictures import latency_picture, load_picture
 
 _PAGE: Final = """<!doctype html>
@@ -50,7 +50,7 @@ _TABLE: Final = """<table><tr>{% for c in columns %}<th>{{ c.replace("_", " ") }
 {% for row in rows %}<tr>{% for c in columns %}<td>{{ row[c] }}</td>{% endfor %}</tr>{% endfor %}</table>"""
 
 
-def write_page(findings: Findings, file: Path) -> None:
+def write_page(findings: DemoFindings, file: Path) -> None:
     """Write the report."""
     environment = Environment(autoescape=True)
     table = environment.from_string(_TABLE)

@@ -7,14 +7,14 @@ import io
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from headrace.demo.claims import Findings
+from headrace.demo.claims import DemoFindings
 from headrace.demo.scenario import OBJECTIVE_MS, TASK_CAPACITY, USABLE
 
 mpl.rcParams["svg.fonttype"] = "none"
 _BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
 
-def load_picture(findings: Findings) -> str:
+def load_picture(findings: DemoFindings) -> str:
     """Return a chart of the load per task, before and after, side by side."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots(1, max(len(findings.task_loads), 1), sharey=True, squeeze=False)[0]
@@ -32,7 +32,7 @@ def load_picture(findings: Findings) -> str:
     return _svg(figure)
 
 
-def latency_picture(findings: Findings) -> str:
+def latency_picture(findings: DemoFindings) -> str:
     """Return a chart of p50 and p99 over time, with the events."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axis = figure.subplots()

@@ -17,7 +17,7 @@ _SAY_SECONDS: Final = 15.0
 _SPARK: Final = "spark"
 
 
-class Preparation:
+class DemoPreparation:
     """Compiles the data plane, for which worker processes wait, and downloads the jars of the Spark job,
     which otherwise downloads them itself. Both subprocesses end with their parent."""
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from headrace.console.client import RestClient
 from headrace.demo.kept import end_released, remember
-from headrace.demo.preparation import Preparation
+from headrace.demo.preparation import DemoPreparation
 from headrace.demo.scenario import INSTANCES, KEPT, TOPICS, Rates, settings_text
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
@@ -48,7 +48,7 @@ class DemoProcesses:
         self.settings_file = home / "headrace.toml"
         self.processes: dict[str, ManagedProcess] = {}
         self._traffic: subprocess.Popen[str] | None = None
-        self._preparation = Preparation(home, report)
+        self._preparation = DemoPreparation(home, report)
 
     def start_stack(self) -> None:
         """Start the servers with empty data. Raises errors of the stack."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.console.client import RestClient, unless_it_may_pass
-from headrace.demo.claims import Findings
+from headrace.demo.claims import DemoFindings
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import (
     DATASTREAM,
@@ -33,11 +33,11 @@ _PATIENCE_SECONDS: Final = 300
 _SAY_SECONDS: Final = 15.0
 
 
-class Story:
+class DemoStory:
     """Runs the parts on the given processes and fills in the findings."""
 
     def __init__(
-        self, processes: DemoProcesses, watch: Watch, findings: Findings, arrivals: Arrivals, say: Say
+        self, processes: DemoProcesses, watch: Watch, findings: DemoFindings, arrivals: Arrivals, say: Say
     ) -> None:
         self._processes = processes
         self._watch = watch

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.doctor.diagnosis import Diagnosis, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Grade
 from mirror.model.movement.clock_skew import ClockSkew
 
 _MOST_MS: Final = 1_000.0
 """Tolerated difference of clocks. Ages of records are off by the same amount."""
 
 
-def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[Diagnosis]:
+def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
     """Evaluate the clock skew of each cluster at the instance with the largest skew. `instances`: response of
     `GET /v1/instances`. Clusters without a measurement, such as those that no instance writes to, are
     skipped."""
@@ -28,11 +28,11 @@ def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[Diagnosi
         side = "ahead of" if skew.ahead_ms > 0 else "behind"
         by = f"{abs(skew.ahead_ms) / 1000:.3f} s, to {skew.bound_ms / 1000:.3f} s"
         if skew.least_ms > _MOST_MS:
-            yield Diagnosis(
+            yield DoctorFinding(
                 subject,
                 Grade.WARNING,
                 f"a broker's clock is {side} that of instance {name}: {by}",
                 "synchronize both with NTP: record ages and retention depend on these clocks",
             )
         else:
-            yield Diagnosis(subject, Grade.OK, f"clocks are in sync with ours: {by}")
+            yield DoctorFinding(subject, Grade.OK, f"clocks are in sync with ours: {by}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from api.addresses import is_loopback
-from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts
 from mirror.adapters.settings import KafkaCluster
 from mirror.protocol.control.rights import AclOperation
@@ -17,7 +17,7 @@ _ENCRYPTED: Final = "SSL"
 
 def examined_cluster(
     alias: str, settings: KafkaCluster, facts: ClusterFacts, *, is_written: bool
-) -> Iterator[Diagnosis]:
+) -> Iterator[DoctorFinding]:
     """Evaluate a reachable cluster. `is_written`: topics are created and written there."""
     subject = f"cluster {alias}"
     yield from _brokers(subject, facts)
@@ -28,14 +28,14 @@ def examined_cluster(
     yield from _quotas(subject, facts)
 
 
-def same_clusters(identities: Mapping[str, str]) -> Iterator[Diagnosis]:
+def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Report aliases of the same cluster. `identities`: cluster id by alias."""
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)
     for identity, aliases in by_identity.items():
         if identity and len(aliases) > 1:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "clusters",
                 Grade.NOTE,
                 f"{' and '.join(sorted(aliases))} are the same cluster ({identity})",
@@ -43,11 +43,11 @@ def same_clusters(identities: Mapping[str, str]) -> Iterator[Diagnosis]:
             )
 
 
-def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
+def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     reached = [one for one in facts.brokers if not one.problem]
     releases = sorted({one.release for one in reached})
     if reached:
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.OK,
             f"{len(reached)} of {len(facts.brokers)} brokers respond, with the protocol of Kafka"
@@ -55,7 +55,7 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
     for one in facts.brokers:
         if one.problem:
-            yield Diagnosis(
+            yield DoctorFinding(
                 subject,
                 Grade.PROBLEM,
                 f"broker {one.broker} is unreachable at its advertised address {one.address}: {one.problem}",
@@ -63,29 +63,31 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
             )
 
 
-def _exposure(subject: str, settings: KafkaCluster, facts: ClusterFacts) -> Iterator[Diagnosis]:
+def _exposure(subject: str, settings: KafkaCluster, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     security = settings.security
     is_local = all(is_loopback(one.address.rpartition(":")[0].strip("[]")) for one in facts.brokers)
     if security.protocol.endswith(_ENCRYPTED) or is_local:
         return
     if security.mechanism == "PLAIN":
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.WARNING,
             "the password is sent in plain text: mechanism PLAIN without TLS",
             "use SASL_SSL, or SCRAM",
         )
         return
-    yield Diagnosis(
+    yield DoctorFinding(
         subject, Grade.NOTE, "records are sent without TLS", "set security.protocol to SSL or SASL_SSL"
     )
 
 
-def _creation(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
+def _creation(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     if facts.rights is None:
-        yield Diagnosis(subject, Grade.UNKNOWN, f"permission to create topics unknown: {some_of(facts.why)}")
+        yield DoctorFinding(
+            subject, Grade.UNKNOWN, f"permission to create topics unknown: {some_of(facts.why)}"
+        )
     elif AclOperation.CREATE not in facts.rights:
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.NOTE,
             "our user has no Create on the cluster; Create on topic name prefixes cannot be checked",
@@ -93,15 +95,15 @@ def _creation(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
             " beforehand",
         )
     else:
-        yield Diagnosis(subject, Grade.OK, "our user may create topics")
+        yield DoctorFinding(subject, Grade.OK, "our user may create topics")
 
 
-def _room(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[Diagnosis]:
+def _room(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[DoctorFinding]:
     for broker in brokers:
         for folder in broker.folders or ():
             total, usable = folder.total_bytes, folder.usable_bytes
             if total and usable is not None and usable < _LITTLE_ROOM * total:
-                yield Diagnosis(
+                yield DoctorFinding(
                     subject,
                     Grade.WARNING,
                     f"broker {broker.broker} has {usable / total:.0%} of its disk free"
@@ -110,11 +112,11 @@ def _room(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[Diagnosis]
                 )
 
 
-def _quotas(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
+def _quotas(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     if facts.quotas is None:
-        yield Diagnosis(subject, Grade.UNKNOWN, f"broker quotas unknown: {some_of(facts.why)}")
+        yield DoctorFinding(subject, Grade.UNKNOWN, f"broker quotas unknown: {some_of(facts.why)}")
     for key, value in (facts.quotas or {}).items():
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.NOTE,
             f"broker quota {key}: {value:g}",

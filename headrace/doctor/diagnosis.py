@@ -27,7 +27,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class DoctorFinding:
     """A finding about one part of the installation. `advice`: the suggested fix."""
 
     subject: str

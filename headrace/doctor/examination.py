@@ -11,11 +11,11 @@ from headrace.console.client import RestClient
 from headrace.console.resources import instance_troubles
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
-from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
 from headrace.doctor.plug_ins import examined_plug_ins
-from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs, is_there
+from headrace.doctor.topics import TopicPair, examined_own_topic, examined_pairs, is_there
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.survey import ClusterSurvey
@@ -43,7 +43,7 @@ class Examination:
         self._loop = LoopThread("doctor")
         self._identities: dict[str, str] = {}
 
-    def run(self) -> Iterator[Diagnosis]:
+    def run(self) -> Iterator[DoctorFinding]:
         """Run all checks, and yield each finding immediately."""
         settings = self._settings
         yield from examined_host(this_host())
@@ -60,14 +60,14 @@ class Examination:
             yield from self._guarded(f"datastream {one['name']}", partial(self._datastream, one))
 
     def _guarded(
-        self, subject: str, look: Callable[[], Iterable[Diagnosis]], grade: Grade = Grade.PROBLEM
-    ) -> Iterator[Diagnosis]:
+        self, subject: str, look: Callable[[], Iterable[DoctorFinding]], grade: Grade = Grade.PROBLEM
+    ) -> Iterator[DoctorFinding]:
         try:
             yield from look()
         except HeadraceError as error:
-            yield Diagnosis(subject, grade, error.message, error.advice or _advice(error, subject))
+            yield DoctorFinding(subject, grade, error.message, error.advice or _advice(error, subject))
 
-    def _zookeeper(self) -> Iterator[Diagnosis]:
+    def _zookeeper(self) -> Iterator[DoctorFinding]:
         least = min(self._seconds, self._settings.zookeeper.connect_timeout_seconds)
         zookeeper = ZooKeeper(self._settings.zookeeper.model_copy(update={"connect_timeout_seconds": least}))
         zookeeper.start()
@@ -81,25 +81,25 @@ class Examination:
             zookeeper.stop()
         asked = self._settings.zookeeper.session_timeout_seconds
         if took < asked:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "ZooKeeper",
                 Grade.WARNING,
                 f"the server grants sessions of {took:.1f} s, the settings request {asked:.1f} s",
                 "raise maxSessionTimeout of the server, or lower zookeeper.session_timeout_seconds",
             )
         if opened:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "ZooKeeper",
                 Grade.WARNING,
                 f"anyone may change {some_of(opened)}: created before zookeeper.security was set",
                 "restrict access with setAcl -R (docs/zookeeper.md)",
             )
-        yield Diagnosis("ZooKeeper", Grade.OK, f"reachable at {self._settings.zookeeper.servers}")
+        yield DoctorFinding("ZooKeeper", Grade.OK, f"reachable at {self._settings.zookeeper.servers}")
 
-    def _zookeeper_servers(self) -> Iterator[Diagnosis]:
+    def _zookeeper_servers(self) -> Iterator[DoctorFinding]:
         yield from examined_servers(look_at_servers(self._settings.zookeeper, self._seconds))
 
-    def _pinot(self) -> Iterator[Diagnosis]:
+    def _pinot(self) -> Iterator[DoctorFinding]:
         from pinot.deployment.controller import PinotController
 
         if not self._wants_pinot():
@@ -108,11 +108,11 @@ class Examination:
         with closing(PinotController(once)) as controller:
             lacking = [table for table in _tables() if controller.table(table) is None]
         if lacking:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "Pinot", Grade.PROBLEM, f"missing tables {some_of(lacking)}", "run headrace pinot apply"
             )
         else:
-            yield Diagnosis("Pinot", Grade.OK, f"reachable at {once.controller}, all tables exist")
+            yield DoctorFinding("Pinot", Grade.OK, f"reachable at {once.controller}, all tables exist")
 
     def _wants_pinot(self) -> bool:
         monitor = self._settings.monitor
@@ -120,22 +120,22 @@ class Examination:
             monitor.enabled and monitor.measurements is MeasurementPlace.PINOT
         )
 
-    def _service(self, datastreams: list[Mapping[str, Any]]) -> Iterator[Diagnosis]:
+    def _service(self, datastreams: list[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
         """Examine the service, and append its undamaged definitions to `datastreams`."""
         instances = self._client.get("/v1/instances")
         found = self._client.get("/v1/datastreams")
         datastreams += [one for one in found if one["source"] and one["destination"]]
         troubles = [f"{one['name']}: {trouble}" for one in instances for trouble in instance_troubles(one)]
         for trouble in troubles:
-            yield Diagnosis("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
+            yield DoctorFinding("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
         if not troubles:
-            yield Diagnosis(
+            yield DoctorFinding(
                 "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} well"
             )
         yield from examined_clocks(instances)
         yield from examined_plug_ins(instances, found)
 
-    def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[Diagnosis]:
+    def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[DoctorFinding]:
         own = self._own_topics(alias)
         with self._survey(settings) as survey:
             facts = survey.look(sorted(own))
@@ -156,7 +156,7 @@ class Examination:
             topics |= {name: (_READ, _WRITE) for name in (self._settings.monitor.incidents_topic,) if name}
         return topics
 
-    def _datastream(self, one: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    def _datastream(self, one: Mapping[str, Any]) -> Iterator[DoctorFinding]:
         source, destination = one["source"], one["destination"]
         selection = TopicSelection(source["topics"], source["exclude"], source["internal"])
         naming = TopicNaming(destination["name"])
@@ -166,7 +166,7 @@ class Examination:
         with self._survey(self._reached(destination["cluster"])) as survey:
             copies = survey.look([naming.destination(topic) for topic in topics]).topics
         pairs = [
-            Pair(there[topic], copies.get(naming.destination(topic)))
+            TopicPair(there[topic], copies.get(naming.destination(topic)))
             for topic in topics
             if is_there(there.get(topic))
         ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.clusters.plain_credentials import plain_credentials
-from headrace.doctor.diagnosis import Diagnosis, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Grade
 from headrace.planners import planner_gap
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
@@ -36,21 +36,21 @@ def this_host() -> HostFacts:
     return HostFacts(compiled_rooms() is not None, open_files, len(os.sched_getaffinity(0)))
 
 
-def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
+def examined_host(facts: HostFacts) -> Iterator[DoctorFinding]:
     """Evaluate the machine."""
     if facts.is_compiled:
-        yield Diagnosis(
+        yield DoctorFinding(
             "this machine", Grade.OK, f"the data plane is compiled; {counted(facts.cores, 'core')}"
         )
     else:
-        yield Diagnosis(
+        yield DoctorFinding(
             "this machine",
             Grade.WARNING,
             "the data plane is interpreted, which takes several times the CPU time",
             "run make setup in a checkout to compile it, or install a wheel for this platform",
         )
     if 0 <= facts.open_files < _FEW_FILES:
-        yield Diagnosis(
+        yield DoctorFinding(
             "this machine",
             Grade.WARNING,
             f"limit of open files per process is {facts.open_files}",
@@ -58,27 +58,27 @@ def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
         )
 
 
-def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
+def examined_settings(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
     """Evaluate the security of the settings, and whether the planner is available."""
     if refusal := _refusal(settings):
-        yield Diagnosis("REST", Grade.PROBLEM, refusal.message, refusal.advice)
+        yield DoctorFinding("REST", Grade.PROBLEM, refusal.message, refusal.advice)
     elif exposure := settings.api.exposure():
-        yield Diagnosis("REST", Grade.WARNING, exposure, "see docs/security.md")
+        yield DoctorFinding("REST", Grade.WARNING, exposure, "see docs/security.md")
     elif not settings.api.asks_who_calls:
-        yield Diagnosis(
+        yield DoctorFinding(
             "REST",
             Grade.NOTE,
             "authentication is off; only this machine can connect",
             "enable tokens, OIDC or certificates (docs/security.md)",
         )
     else:
-        yield Diagnosis("REST", Grade.OK, "authentication is on")
+        yield DoctorFinding("REST", Grade.OK, "authentication is on")
     if gap := _planner_gap(settings):
-        yield Diagnosis("planner", Grade.WARNING, gap, "see docs/installation.md")
+        yield DoctorFinding("planner", Grade.WARNING, gap, "see docs/installation.md")
     if nodes := openness(settings.zookeeper):
-        yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)
+        yield DoctorFinding("ZooKeeper", Grade.WARNING, nodes)
     for sentence in plain_credentials(settings):
-        yield Diagnosis("credentials", Grade.WARNING, sentence)
+        yield DoctorFinding("credentials", Grade.WARNING, sentence)
 
 
 def _planner_gap(settings: HeadraceSettings) -> str:

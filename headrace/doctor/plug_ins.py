@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 
 _KINDS: Final = (
     ("placement strategy", "strategy", "strategies"),
@@ -18,7 +18,7 @@ _INSTALL: Final = "install its package there, in Headrace's Python environment (
 
 def examined_plug_ins(
     instances: Sequence[Mapping[str, Any]], datastreams: Sequence[Mapping[str, Any]]
-) -> Iterator[Diagnosis]:
+) -> Iterator[DoctorFinding]:
     """Report plug-ins that a datastream uses and an instance lacks, and those installed on some instances
     only.
 
@@ -33,15 +33,15 @@ def examined_plug_ins(
         said = {one["name"]: (one["health"] or {}).get(names) for one in instances}
         if chosen and (unsaid := [instance for instance, found in said.items() if found is None]):
             sentence = f"unknown {names.replace('_', ' ')} of {some_of(unsaid)}"
-            yield Diagnosis("service", Grade.UNKNOWN, sentence)
+            yield DoctorFinding("service", Grade.UNKNOWN, sentence)
         for name, places in _missing(said, chosen).items():
             sentence = f"{what} {name} is not installed on {some_of(places)}"
             if name in chosen:
                 follows = "the service's default applies while such an instance leads"
                 subject = f"datastream {some_of(chosen[name])}"
-                yield Diagnosis(subject, Grade.PROBLEM, f"{sentence}: {follows}", _INSTALL)
+                yield DoctorFinding(subject, Grade.PROBLEM, f"{sentence}: {follows}", _INSTALL)
             else:
-                yield Diagnosis("service", Grade.WARNING, sentence, _INSTALL)
+                yield DoctorFinding("service", Grade.WARNING, sentence, _INSTALL)
 
 
 def _missing(

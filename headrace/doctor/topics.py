@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from mirror.adapters.kafka.survey import TopicFacts
 from mirror.protocol.codes import Code
 from mirror.protocol.control.rights import AclOperation
@@ -21,7 +21,7 @@ _NO_LIMIT: Final = 2**63 - 1
 _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
-class Pair(NamedTuple):
+class TopicPair(NamedTuple):
     """A topic and its copy, None if the copy does not exist yet."""
 
     source: TopicFacts
@@ -41,12 +41,12 @@ def is_there(facts: TopicFacts | None) -> bool:
     return facts is not None and facts.error not in _NOT_THERE
 
 
-def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis]:
+def examined_pairs(datastream: str, pairs: Sequence[TopicPair]) -> Iterator[DoctorFinding]:
     """Evaluate permissions and settings of a datastream's topics; topics with the same remark share a
     finding."""
     subject = f"datastream {datastream}"
     if not pairs:
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.WARNING,
             "no topic matches",
@@ -58,9 +58,9 @@ def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis
         for remark in _remarks(pair):
             topics[remark].append(pair.source.name)
     for remark, names in topics.items():
-        yield Diagnosis(subject, remark.grade, f"{remark.sentence}: {some_of(names)}", remark.advice)
+        yield DoctorFinding(subject, remark.grade, f"{remark.sentence}: {some_of(names)}", remark.advice)
     if not topics:
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.OK,
             f"permissions and settings of {counted(len(pairs), 'topic')} and their copies are fine",
@@ -69,35 +69,35 @@ def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis
 
 def examined_own_topic(
     name: str, facts: TopicFacts | None, needs: Iterable[AclOperation], *, keeps_progress: bool = False
-) -> Iterator[Diagnosis]:
+) -> Iterator[DoctorFinding]:
     """Evaluate one of Headrace's own topics. `facts`: None if the topic does not exist and will be created.
     `keeps_progress`: it holds checkpoints, which must not expire."""
     subject = f"topic {name}"
     if facts is None or not is_there(facts):
-        yield Diagnosis(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")
+        yield DoctorFinding(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")
         return
     lacking = _lacking(facts, needs)
     if lacking:
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.PROBLEM,
             f"our user lacks {lacking}",
             "see docs/kafka-security.md for the required permissions",
         )
     elif keeps_progress and "delete" in (policy := (facts.settings or {}).get("cleanup.policy", "")):
-        yield Diagnosis(
+        yield DoctorFinding(
             subject,
             Grade.PROBLEM,
             f"checkpoints expire (cleanup.policy={policy}): copying would start over",
             "set cleanup.policy=compact",
         )
     elif facts.rights is None:
-        yield Diagnosis(subject, Grade.UNKNOWN, "the broker does not report our permissions")
+        yield DoctorFinding(subject, Grade.UNKNOWN, "the broker does not report our permissions")
     else:
-        yield Diagnosis(subject, Grade.OK, "our user has the required permissions")
+        yield DoctorFinding(subject, Grade.OK, "our user has the required permissions")
 
 
-def _remarks(pair: Pair) -> Iterator[_Remark]:
+def _remarks(pair: TopicPair) -> Iterator[_Remark]:
     source, copy = pair
     yield from _rights("", source, _SOURCE_NEEDS, _SOURCE_WANTS)
     if source.leaderless:

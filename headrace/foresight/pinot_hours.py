@@ -15,7 +15,7 @@ from pinot.partitions.loads import partition_rates
 from pinot.partitions.pages import Grain
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.loads.rates import Reading, partition_loads
+from pmp.loads.rates import RateOptions, partition_loads
 
 
 def hour_of_pinot(
@@ -25,7 +25,7 @@ def hour_of_pinot(
     LoadUnavailable."""
     when = TimeRange(hour_ms, hour_ms + HOUR_MS)
     rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN, grain=grain)
-    return partition_loads(rates, Reading(Statistic.MEAN))
+    return partition_loads(rates, RateOptions(Statistic.MEAN))
 
 
 def rolled_up_hours_of(settings: HeadraceSettings) -> AskHour:

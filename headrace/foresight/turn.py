@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from api.services import Services
-from assigner.advice.decide import Fleet, Terms, advise
+from assigner.advice.decide import AdviceTerms, FleetSize, advise
 from assigner.advice.past import past_need
 from assigner.advice.settings import AdviceSettings
 from headrace.foresight.history import DAY, HOUR_MS, Hours, PastHours
@@ -93,8 +93,8 @@ class ForesightTurn:
         self._expect(ahead, now_ms)
         self._means.expected.put_quiet(quiet)
         settings = self._means.settings
-        fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
-        terms = Terms(settings.imminent_hours, settings.shrink_after_hours)
+        fleet = FleetSize(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
+        terms = AdviceTerms(settings.imminent_hours, settings.shrink_after_hours)
         advice = advise(needs, fleet, terms, self._means.store.read(), now_ms)
         day, week = (_past_need(behind, advice.tasks, now_ms, hours) for hours in (DAY, WEEK))
         advice = replace(advice, past_day=day, past_week=week)

@@ -12,20 +12,20 @@ from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
+from monitor.alerts.told import InheritedAlerts, matters_of, told_alerts
 from monitor.cycle import MonitorCycle
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.reader import RecordReader
-from monitor.records.record import IncidentRecord, Stored
+from monitor.records.record import IncidentRecord, StoredMonitorState
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
     """Build the writer that stores incidents and restores them after a restart. Raises ConfigError,
     NotFound."""
-    clock, told = SystemClock(), ToldAlerts()
+    clock, told = SystemClock(), InheritedAlerts()
 
-    def restored(stored: Stored) -> None:
+    def restored(stored: StoredMonitorState) -> None:
         now_ms, now = clock.now_ms(), clock.monotonic()
         late = [one for one in stored.records if one.is_late]
         cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})

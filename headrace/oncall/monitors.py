@@ -27,7 +27,7 @@ from monitor.cycle import MonitorCycle
 from monitor.fallback import FallbackMeasurements, FallbackPast
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.past import Past
+from monitor.objectives.past import PastMeasurements
 from monitor.ports import Measurements, Service
 from monitor.records.deliveries import DeliveryCounts
 from monitor.settings import MeasurementPlace, MonitorSettings
@@ -118,7 +118,7 @@ def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts 
 class _StoredPast(NamedTuple):
     """Measurements stored in Pinot. `days`: their retention."""
 
-    past: Past
+    past: PastMeasurements
     days: int
 
 

@@ -15,11 +15,11 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
 from mirror.model.sizing.advice import Advice
-from monitor.alerts.deliveries.standstill import Standstill
+from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.resize_advice import ResizeWatch
-from monitor.cycle import Ended, MonitorCycle, MonitorLoop
+from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 
 _log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class MonitorTerm:
     ) -> None:
         self.cycle = cycle
         self._metrics = metrics
-        self._standstill = Standstill(SystemClock())
+        self._standstill = PauseDetector(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         alerts.watch(ResizeWatch(advice, settings.monitor.alerts.resize_lead_seconds).alerts)
         is_kept = bool(settings.monitor.incidents_topic)
@@ -56,7 +56,7 @@ class MonitorTerm:
         interval = settings.monitor.interval_seconds
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
-    def run(self) -> Ended:
+    def run(self) -> LoopEnd:
         """Run until `stop`, or until another monitor becomes active. Pending deliveries are tried once more
         at the end."""
         self._standstill.start()
@@ -64,7 +64,7 @@ class MonitorTerm:
             one.start()
         try:
             ended = self._loop.run()
-            if ended is Ended.OUSTED and self._keeper is not None:
+            if ended is LoopEnd.OUSTED and self._keeper is not None:
                 self._keeper.oust()
             return ended
         finally:
@@ -105,13 +105,13 @@ class MonitorRun:
 
     def run(self) -> None:
         """Run until `stop`, or until the service has its own monitor."""
-        ended = Ended.OUSTED
-        while ended is Ended.OUSTED and self._is_next():
+        ended = LoopEnd.OUSTED
+        while ended is LoopEnd.OUSTED and self._is_next():
             ended = self._term.run()
             self._term.cycle.release()
-            if ended is Ended.OUSTED:
+            if ended is LoopEnd.OUSTED:
                 self._term = self._build()
-        if ended is Ended.LEFT:
+        if ended is LoopEnd.LEFT:
             _log.warning(_LEAVE, advice=_ADVICE)
 
     def stop(self) -> None:

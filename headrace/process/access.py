@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from api.access.gate import Access, TokenIssuer
+from api.access.gate import AccessMethods, TokenIssuer
 from api.access.rates import Rate
 from api.access.rights import Action, Principal
 from api.access.settings import LimitSettings
@@ -25,14 +25,14 @@ BROOKLIN: Final = "brooklin"
 """Name of the listener for Brooklin clients, and of their principal."""
 
 
-def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> Access:
+def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> AccessMethods:
     """Build the access control. `health` shows if the token file later becomes unreadable. Raises ConfigError
     for an unreadable token file and for invalid names."""
     file, tell = api.access.token_file, partial(_report_tokens, health)
     tokens = TokenFile(Path(file), clock, tell) if file else None
     if tokens is not None:
         tokens.check()
-    return Access(
+    return AccessMethods(
         tokens=tokens,
         issuer=_issuer(api, clock),
         certificates=_certificates(api),

@@ -12,13 +12,13 @@ from prometheus_client.core import Metric
 from api.metrics.advice import AdviceCollector
 from api.metrics.collector import InstanceCollector
 from api.services import ProcessUsage
-from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, Renamed
+from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores.problems import Problem
-from mirror.instance.health import Condition
+from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
-from mirror.instance.loads.watch import LoadStanding
+from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
@@ -78,7 +78,7 @@ _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedMetric:
     """A metric. `name`: name in Prometheus; `kind`: its type; `labels`: labels of every series."""
 
     name: str
@@ -112,10 +112,10 @@ class _Nothing:
     drops: Mapping[str, Drops] = field(default_factory=dict)
     data_planes: frozenset[str] = frozenset()
     workers: WorkerCount = _NO_WORKERS
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
-    readiness: Mapping[str, Condition] = field(default_factory=dict)
+    conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
+    readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
-    loads: Mapping[LoadSource, LoadStanding] = field(default_factory=dict)
+    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
     load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
     uncopied: Sequence[UncopiedLane] = ()
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def metrics_reference() -> str:
     return "\n".join(sections)
 
 
-def described() -> Mapping[str, Sequence[Described]]:
+def described() -> Mapping[str, Sequence[DescribedMetric]]:
     """Return every metric, by exporter."""
     collectors = (InstanceCollector(_Nothing(), SystemClock()), AdviceCollector(lambda: None))
     instance = [family for one in collectors for family in one.collect()]
@@ -153,7 +153,7 @@ def described() -> Mapping[str, Sequence[Described]]:
     }
 
 
-def _registered(registry: CollectorRegistry) -> Iterator[Described]:
+def _registered(registry: CollectorRegistry) -> Iterator[DescribedMetric]:
     """Yield the metric families of each collector. Built-in metric types of the client have their labels in
     the collector."""
     collectors: Iterable[Any] = getattr(registry, "_collector_to_names", ())
@@ -163,17 +163,17 @@ def _registered(registry: CollectorRegistry) -> Iterator[Described]:
             yield _of(family, getattr(family, "_labelnames", kept))
 
 
-def _of(family: Metric, labels: Sequence[str]) -> Described:
+def _of(family: Metric, labels: Sequence[str]) -> DescribedMetric:
     name = f"{family.name}_total" if family.type == "counter" else family.name
-    return Described(name, family.type, family.documentation, tuple(labels))
+    return DescribedMetric(name, family.type, family.documentation, tuple(labels))
 
 
-def _row(one: Described) -> str:
+def _row(one: DescribedMetric) -> str:
     labels = ", ".join(f"`{label}`" for label in one.labels)
     return f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.text} |"
 
 
-def _theirs(one: Renamed) -> str:
+def _theirs(one: MetricEquivalent) -> str:
     """Format names as code; leave remarks in brackets unchanged."""
     return one.theirs if one.theirs.startswith("(") else ", ".join(map(_code, one.theirs.split(", ")))
 

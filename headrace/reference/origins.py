@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from headrace.console.access.document import PREFIX
 
 
-class Origin(StrEnum):
+class SettingOrigin(StrEnum):
     """Origins, in order of precedence."""
 
     ENVIRONMENT = "environment"
@@ -22,7 +22,7 @@ class Setting(NamedTuple):
 
     key: str
     value: Any
-    origin: Origin
+    origin: SettingOrigin
 
 
 def origins(
@@ -35,16 +35,16 @@ def origins(
         yield Setting(".".join(path), value, _origin(path, document, names))
 
 
-def _origin(path: tuple[str, ...], document: Mapping[str, Any], variables: set[str]) -> Origin:
+def _origin(path: tuple[str, ...], document: Mapping[str, Any], variables: set[str]) -> SettingOrigin:
     beginnings = [path[:length] for length in range(1, len(path) + 1)]
     if any(f"{PREFIX}{'__'.join(one)}".upper() in variables for one in beginnings):
-        return Origin.ENVIRONMENT
+        return SettingOrigin.ENVIRONMENT
     inner: Any = document
     for name in path:
         if not isinstance(inner, Mapping) or name not in inner:
-            return Origin.DEFAULT
+            return SettingOrigin.DEFAULT
         inner = inner[name]
-    return Origin.FILE
+    return SettingOrigin.FILE
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

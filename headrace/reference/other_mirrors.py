@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Renamed(NamedTuple):
+class MetricEquivalent(NamedTuple):
     """Equivalent of a metric. `theirs`: names in the other mirror; `ours`: PromQL expression, empty if there
     is none; `note`: differences."""
 
@@ -15,73 +15,87 @@ class Renamed(NamedTuple):
 
 
 MIRROR_MAKER: Final = (
-    Renamed("record-count", "headrace_records_total", "by task; theirs by partition"),
-    Renamed("record-rate", "rate(headrace_records_total[1m])", ""),
-    Renamed("byte-count", "headrace_bytes_total", "as fetched, compressed; theirs after decompression"),
-    Renamed("byte-rate", "rate(headrace_bytes_total[1m])", "likewise"),
-    Renamed(
+    MetricEquivalent("record-count", "headrace_records_total", "by task; theirs by partition"),
+    MetricEquivalent("record-rate", "rate(headrace_records_total[1m])", ""),
+    MetricEquivalent(
+        "byte-count", "headrace_bytes_total", "as fetched, compressed; theirs after decompression"
+    ),
+    MetricEquivalent("byte-rate", "rate(headrace_bytes_total[1m])", "likewise"),
+    MetricEquivalent(
         "replication-latency-ms, …-avg, …-min, …-max",
         "histogram_quantile(0.99, sum by (datastream, le) (rate(headrace_latency_seconds_bucket[5m])))",
         "up to the acknowledgement, any percentile; theirs has no percentiles",
     ),
-    Renamed(
+    MetricEquivalent(
         "record-age-ms, …-avg, …-min, …-max",
         'rate(headrace_latency_stage_seconds_total{stage="source"}[5m])',
         "latency before a record is fetched; divide by the rate of `headrace_batches_total`",
     ),
-    Renamed("(no lag)", "headrace_lag_records", "MirrorMaker 2 has none"),
-    Renamed("(no lag in time)", "headrace_lag_seconds", "MirrorMaker 2 has none"),
-    Renamed("checkpoint-latency-ms", "", "positions are translated on request"),
-    Renamed("connector-failed-task-count", "headrace_part_healthy", "and `headrace_datastream_problem`"),
-    Renamed("task-startup-failure-total", "headrace_worker_deaths_total", ""),
-    Renamed("source-record-active-count", "headrace_lanes", "in-flight data is limited in bytes"),
+    MetricEquivalent("(no lag)", "headrace_lag_records", "MirrorMaker 2 has none"),
+    MetricEquivalent("(no lag in time)", "headrace_lag_seconds", "MirrorMaker 2 has none"),
+    MetricEquivalent("checkpoint-latency-ms", "", "positions are translated on request"),
+    MetricEquivalent(
+        "connector-failed-task-count", "headrace_part_healthy", "and `headrace_datastream_problem`"
+    ),
+    MetricEquivalent("task-startup-failure-total", "headrace_worker_deaths_total", ""),
+    MetricEquivalent("source-record-active-count", "headrace_lanes", "in-flight data is limited in bytes"),
 )
 """Metrics of `MirrorSourceConnector`, `MirrorCheckpointConnector` and their Connect worker."""
 
 BROOKLIN: Final = (
-    Renamed("totalEventsProduced", "headrace_records_total", ""),
-    Renamed("eventProduceRate, eventsProcessedRate", "rate(headrace_records_total[1m])", ""),
-    Renamed("bytesProducedRate, eventsByteProcessedRate", "rate(headrace_bytes_total[1m])", "compressed"),
-    Renamed(
+    MetricEquivalent("totalEventsProduced", "headrace_records_total", ""),
+    MetricEquivalent("eventProduceRate, eventsProcessedRate", "rate(headrace_records_total[1m])", ""),
+    MetricEquivalent(
+        "bytesProducedRate, eventsByteProcessedRate", "rate(headrace_bytes_total[1m])", "compressed"
+    ),
+    MetricEquivalent(
         "eventsLatencyMs",
         "histogram_quantile(0.99, sum by (datastream, le) (rate(headrace_latency_seconds_bucket[5m])))",
         "",
     ),
-    Renamed(
+    MetricEquivalent(
         "eventsSendLatencyMs",
         'rate(headrace_latency_stage_seconds_total{stage="produce"}[5m])',
         "divide by the rate of `headrace_batches_total`",
     ),
-    Renamed(
+    MetricEquivalent(
         "eventsProducedWithinSla, eventsProducedOutsideSla",
         "headrace_error_budget_left_ratio",
         "for the objective of each datastream, over its period; the buckets of "
         "`headrace_latency_seconds` cover any threshold",
     ),
-    Renamed("droppedSentFromSerializationError", "headrace_lanes", "no drops: the lane pauses"),
-    Renamed("isLeader", "headrace_leader", ""),
-    Renamed("zkSessionExpired", "headrace_part_healthy", "/v1/health has the problem of each part"),
-    Renamed("numDatastreamTasks, numTasks", "headrace_tasks", ""),
-    Renamed("elasticTaskParametersNeedAdjustment", "headrace_tasks_required", "see `headrace_tasks`"),
-    Renamed("numPartitions", "sum by (datastream) (headrace_lanes)", ""),
-    Renamed("numConfigPausedPartitions", 'headrace_paused_partitions{by="person"}', ""),
-    Renamed("numAutoPausedPartitionsOnError", 'headrace_paused_partitions{by="itself"}', ""),
-    Renamed(
+    MetricEquivalent("droppedSentFromSerializationError", "headrace_lanes", "no drops: the lane pauses"),
+    MetricEquivalent("isLeader", "headrace_leader", ""),
+    MetricEquivalent("zkSessionExpired", "headrace_part_healthy", "/v1/health has the problem of each part"),
+    MetricEquivalent("numDatastreamTasks, numTasks", "headrace_tasks", ""),
+    MetricEquivalent(
+        "elasticTaskParametersNeedAdjustment", "headrace_tasks_required", "see `headrace_tasks`"
+    ),
+    MetricEquivalent("numPartitions", "sum by (datastream) (headrace_lanes)", ""),
+    MetricEquivalent("numConfigPausedPartitions", 'headrace_paused_partitions{by="person"}', ""),
+    MetricEquivalent("numAutoPausedPartitionsOnError", 'headrace_paused_partitions{by="itself"}', ""),
+    MetricEquivalent(
         "numAutoPausedPartitionsOnInFlightMessages",
         "headrace_held_back_lanes",
         "lanes do not pause for it; counts lanes that a quota slows down",
     ),
-    Renamed("stuckPartitions", 'headrace_partitions{state="STALL"}', ""),
-    Renamed("consumerLiclosestDataLossEstimation", "headrace_time_to_loss_seconds", "in seconds"),
-    Renamed("numTaskRestarts", "headrace_worker_deaths_total", ""),
-    Renamed("numPausedDatastreamsGroups", "headrace_paused_partitions", "as partitions, by datastream"),
-    Renamed(
+    MetricEquivalent("stuckPartitions", 'headrace_partitions{state="STALL"}', ""),
+    MetricEquivalent("consumerLiclosestDataLossEstimation", "headrace_time_to_loss_seconds", "in seconds"),
+    MetricEquivalent("numTaskRestarts", "headrace_worker_deaths_total", ""),
+    MetricEquivalent(
+        "numPausedDatastreamsGroups", "headrace_paused_partitions", "as partitions, by datastream"
+    ),
+    MetricEquivalent(
         "minPartitionsAcrossTasks, maxPartitionsAcrossTasks",
         "headrace_tasks_overloaded",
         "partition counts differ on purpose, because placement is by load",
     ),
-    Renamed("throughputInfoFetchRate", "headrace_loads", "and `headrace_loads_measured_timestamp_seconds`"),
-    Renamed("numRebalances, numPartitionMovements", "changes(headrace_plan_epoch[1h])", "and the events"),
+    MetricEquivalent(
+        "throughputInfoFetchRate", "headrace_loads", "and `headrace_loads_measured_timestamp_seconds`"
+    ),
+    MetricEquivalent(
+        "numRebalances, numPartitionMovements", "changes(headrace_plan_epoch[1h])", "and the events"
+    ),
 )
 """Metrics of its coordinator, connector, tasks, producer and assignment, by the last part of their JMX
 names."""

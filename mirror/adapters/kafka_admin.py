@@ -26,7 +26,7 @@ from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
-    Outcome,
+    TopicOutcome,
     create_partitions,
     describe_each,
     describe_settings,
@@ -238,7 +238,7 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
     _check(outcome, f"increasing topic {topic} to {counted(partitions, 'partition')}")
 
 
-def _check(outcome: Outcome, doing: str) -> None:
+def _check(outcome: TopicOutcome, doing: str) -> None:
     if outcome.error:
         raise error_of(outcome.error, doing, outcome.message)
 

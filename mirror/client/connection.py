@@ -28,7 +28,7 @@ from mirror.errors import (
     Unreachable,
 )
 from mirror.lane.flow import HeldTime
-from mirror.lane.memory import Slab, SlabPool
+from mirror.lane.memory import BufferPool, ReceiveBuffer
 from mirror.protocol.control.call import CONTROL_BYTES, Call
 from mirror.protocol.control.cluster import BrokerFeatures
 from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, request_head, response_body
@@ -42,7 +42,7 @@ _MOST_READS: Final = 64
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
 
-OnAnswer = Callable[[memoryview, Slab], None]
+OnAnswer = Callable[[memoryview, ReceiveBuffer], None]
 OnFailure = Callable[[HeadraceError], None]
 
 
@@ -80,7 +80,7 @@ class Connection:
         self,
         loop: Loop,
         transport: Transport,
-        pool: SlabPool,
+        pool: BufferPool,
         name: str,
         client_id: str,
         cluster_throttling: HeldTime | None = None,
@@ -102,7 +102,7 @@ class Connection:
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
-        self._slab: Slab | None = None
+        self._slab: ReceiveBuffer | None = None
         self._frame = memoryview(b"")
         self._progress_at = 0.0
         self._memory_since: float | None = None
@@ -165,7 +165,7 @@ class Connection:
         promise = Promise[T]()
         body = call.encode(version)
 
-        def on_answer(frame: memoryview, _slab: Slab) -> None:
+        def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
             try:
                 value, throttle_ms = call.decode(version, frame)
             except CorruptData as error:
@@ -400,7 +400,7 @@ class Connection:
             self._watch()
             self._on_ready(READ)
 
-    def _dispatch(self, frame: memoryview, slab: Slab) -> None:
+    def _dispatch(self, frame: memoryview, slab: ReceiveBuffer) -> None:
         if not self._pending or self._pending[0][0] != correlation_of(frame):
             slab.release()
             raise CorruptData(f"unexpected correlation id from {self.name}")

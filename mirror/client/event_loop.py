@@ -272,7 +272,7 @@ class RunWhile:
             self._steps.close()
 
 
-class Recheck:
+class RecheckCondition:
     """Awaitable that makes `RunWhile` check its condition immediately.
 
     For use after a call that may have changed the condition.
@@ -282,7 +282,7 @@ class Recheck:
         yield None
 
 
-class Slots:
+class ConcurrencyLimit:
     """Concurrency limit for coroutines; waiters are served in order.
 
     Wrap the limited section in `async with slots:`, which always returns the slot.

@@ -12,12 +12,12 @@ from mirror.client.event_loop import Loop
 from mirror.client.transport import beside, connect
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.lane.flow import HeldTime
-from mirror.lane.memory import SlabPool
+from mirror.lane.memory import BufferPool
 from mirror.model.clusters import address_of
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control import sasl
 from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versions
-from mirror.protocol.control.sasl import Exchange, SaslAccess
+from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
 """Default limit: brokers accept no larger request (`socket.request.max.bytes`), so no larger batch exists."""
@@ -38,7 +38,7 @@ class ConnectionConfig:
     """Options of a cluster's connections. `largest_batch_bytes`: size of the largest batch that is read."""
 
     loop: Loop
-    pool: SlabPool
+    pool: BufferPool
     access: ClusterAccess
     client_id: str
     timeout_seconds: float
@@ -134,12 +134,12 @@ async def _authenticate(
         )
 
 
-async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> Exchange:
+async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> SaslExchange:
     """Create the exchange, in a thread for Kerberos, which first waits for a ticket from its own servers."""
     if access.mechanism != _KERBEROS:
-        return Exchange(access, host)
+        return SaslExchange(access, host)
     try:
-        job = partial(Exchange, access, host)
+        job = partial(SaslExchange, access, host)
         return await beside(config.loop, f"kerberos-{host}", job, config.timeout_seconds)
     except TimeoutError:
         raise TimedOut(

@@ -13,7 +13,7 @@ from mirror.client.cluster import ASIDE, Cluster
 from mirror.client.connection import Connection, Request
 from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, Unreachable
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
@@ -65,7 +65,7 @@ def _ask(
     body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
     promise = Promise[FetchedPartition | None]()
 
-    def on_answer(frame: memoryview, _slab: Slab) -> None:
+    def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
         response = fetch.decode_response(version, frame)
         connection.throttle(response.throttle_ms)
         if response.throttle_ms and not response.partitions:

@@ -9,7 +9,7 @@ from mirror.client.connection import Connection, Request
 from mirror.client.event_loop import Promise
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, Unreachable
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
 from mirror.protocol.codes import TRANSIENT, error_of
@@ -63,7 +63,7 @@ async def _produce(
     )
     promise = Promise[ProducedPartition]()
 
-    def on_answer(frame: memoryview, _slab: Slab) -> None:
+    def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, frame)
         if len(response.partitions) != 1:
             raise CorruptData(f"{cluster.name} returned other partitions than were sent")

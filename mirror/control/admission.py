@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
-from mirror.coordination.matching import Waiting
+from mirror.coordination.matching import IncompleteTopic
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_address, is_like
@@ -42,7 +42,7 @@ _MAY_DIFFER: Final = frozenset({"limits"})
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
 
 
-class Access(StrEnum):
+class ClusterUse(StrEnum):
     """Kind of access to a cluster."""
 
     READ = "read"
@@ -66,14 +66,18 @@ class ClusterRights:
     adopters: Sequence[str] = _EVERYBODY
     groups: Sequence[str] = _EVERYBODY
 
-    def names(self, access: Access) -> Sequence[str]:
+    def names(self, access: ClusterUse) -> Sequence[str]:
         """Return the names with this access."""
-        return {Access.READ: self.readers, Access.WRITE: self.writers, Access.ADOPT: self.adopters}[access]
+        return {
+            ClusterUse.READ: self.readers,
+            ClusterUse.WRITE: self.writers,
+            ClusterUse.ADOPT: self.adopters,
+        }[access]
 
     @property
     def is_restricted(self) -> bool:
         """True if any access is restricted."""
-        return not all("*" in names for names in (*map(self.names, Access), self.groups))
+        return not all("*" in names for names in (*map(self.names, ClusterUse), self.groups))
 
     def has_group(self, group: str) -> bool:
         """Return whether a datastream of that name may commit its positions here."""
@@ -88,11 +92,11 @@ class _Use(NamedTuple):
     """One use of a cluster by a definition; `pointer`: the field that contains it."""
 
     cluster: ClusterRef
-    access: Access
+    access: ClusterUse
     pointer: str
 
 
-class _Problem(NamedTuple):
+class _AdmissionProblem(NamedTuple):
     """Reason why a definition may not use a cluster in some way."""
 
     use: _Use
@@ -118,15 +122,15 @@ class Admission:
     strategies: Callable[[], Collection[str]] = lambda: ()
     providers: Callable[[], Collection[str]] = lambda: ()
 
-    def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
+    def reason(self, who: str, alias: ClusterRef, access: ClusterUse) -> str | None:
         """Return why an owner or a principal lacks this access to a configured cluster; None if it has it."""
         names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(who, name) for name in names):
             return None
         what = {
-            Access.READ: "read from",
-            Access.WRITE: "write to",
-            Access.ADOPT: "write to existing topics of",
+            ClusterUse.READ: "read from",
+            ClusterUse.WRITE: "write to",
+            ClusterUse.ADOPT: "write to existing topics of",
         }[access]
         return f"{shown(who)} may not {what} cluster {alias}"
 
@@ -188,7 +192,7 @@ class Admission:
         """Return why a stored datastream is not mirrored: a cluster is no longer configured. Empty if all
         are.
         """
-        uses = (use for use in _uses(stored) if use.access is not Access.ADOPT)
+        uses = (use for use in _uses(stored) if use.access is not ClusterUse.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
 
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
@@ -208,19 +212,19 @@ class Admission:
 
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
-    ) -> Mapping[DatastreamName, Mapping[str, Waiting]]:
+    ) -> Mapping[DatastreamName, Mapping[str, IncompleteTopic]]:
         """Return the topics that datastreams must not copy yet due to the quotas of their owners."""
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(
         self, one: Datastream, same_as: SameAs, who: str, clusters: Collection[ClusterRef] | None = None
-    ) -> list[_Problem]:
+    ) -> list[_AdmissionProblem]:
         """Return the rejected uses of a datastream, at `clusters` only unless that is None."""
         found = []
         for use in _uses(one):
             if clusters is not None and use.cluster not in clusters:
                 continue
-            if use.access is not Access.ADOPT and (problem := self._unknown(use)):
+            if use.access is not ClusterUse.ADOPT and (problem := self._unknown(use)):
                 found.append(problem)
                 continue
             for alias in self._aliases(use.cluster, same_as):
@@ -228,7 +232,7 @@ class Admission:
                 if reason is not None:
                     same = "" if alias == use.cluster else f" (which {use.cluster} is, or may be)"
                     advice = f"ask the operator to change [clusters.{alias}] of the settings"
-                    found.append(_Problem(use, f"{reason}{same}", advice))
+                    found.append(_AdmissionProblem(use, f"{reason}{same}", advice))
         return found
 
     def _foreign_groups(self, one: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
@@ -264,21 +268,21 @@ class Admission:
         restricted = [alias for alias, rights in self.clusters.items() if rights.is_restricted]
         return same_as(cluster, restricted) if restricted else ()
 
-    def _unknown(self, use: _Use) -> _Problem | None:
+    def _unknown(self, use: _Use) -> _AdmissionProblem | None:
         role, cluster = use.pointer.split("/")[1], use.cluster
         known = ", ".join(sorted(self.clusters)) or "none"
         if cluster in self.clusters:
             return None
         if not is_address(cluster):
             detail = f"the {role} cluster {shown(cluster)} is not configured (known: {known})"
-            return _Problem(use, detail, "add it under [clusters]")
+            return _AdmissionProblem(use, detail, "add it under [clusters]")
         if self._is_allowed(cluster):
             return None
         detail = (
             f"the {role} cluster {shown(cluster)} is not an address of a configured cluster (known: {known})"
         )
         advice = "use an alias, or have it added under [clusters] or allowed in mirror.definitions.addresses"
-        return _Problem(use, detail, advice)
+        return _AdmissionProblem(use, detail, advice)
 
     def _is_allowed(self, address: str) -> bool:
         servers = bootstrap_servers("the cluster", address)
@@ -366,13 +370,13 @@ def _alike(one: Datastream) -> dict[str, object]:
 
 def _uses(one: Datastream) -> list[_Use]:
     found = [
-        _Use(one.source, Access.READ, "/source/cluster"),
-        _Use(one.destination, Access.WRITE, "/destination/cluster"),
+        _Use(one.source, ClusterUse.READ, "/source/cluster"),
+        _Use(one.destination, ClusterUse.WRITE, "/destination/cluster"),
     ]
     if one.adopts:
-        found.append(_Use(one.destination, Access.ADOPT, "/destination/adopt"))
+        found.append(_Use(one.destination, ClusterUse.ADOPT, "/destination/adopt"))
     if one.grows_existing:
-        found.append(_Use(one.destination, Access.ADOPT, "/destination/grow_existing"))
+        found.append(_Use(one.destination, ClusterUse.ADOPT, "/destination/grow_existing"))
     return found
 
 

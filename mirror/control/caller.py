@@ -12,7 +12,7 @@ from mirror.model.identifiers import DatastreamName
 
 
 @dataclass(frozen=True, slots=True)
-class AskedChange:
+class RequestedChange:
     """A requested change.
 
     `before` and `after`: the datastream now and after the change; None if missing or unreadable. `mates`:
@@ -28,7 +28,7 @@ class AskedChange:
 class Rights(Protocol):
     """Rights of a caller."""
 
-    def check(self, change: AskedChange) -> None:
+    def check(self, change: RequestedChange) -> None:
         """Raise Forbidden with the reason unless the change is allowed."""
         ...
 
@@ -36,7 +36,7 @@ class Rights(Protocol):
 class EveryRight:
     """All rights: of the service itself, and of everyone without authentication. Satisfies `Rights`."""
 
-    def check(self, change: AskedChange) -> None:
+    def check(self, change: RequestedChange) -> None:
         """Allow every change."""
 
 
@@ -75,7 +75,7 @@ class Caller:
         mates = tuple(
             one for one in others() if known and one.name != name and _concerns(known, one, before is None)
         )
-        self.rights.check(AskedChange(name, before, after, mates))
+        self.rights.check(RequestedChange(name, before, after, mates))
 
     def signed(self, said: str) -> str:
         """Return the name to store as the requester. `said`: unverified name given in the call."""

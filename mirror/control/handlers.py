@@ -21,7 +21,7 @@ from mirror.control.commands import (
     UpdateDatastream,
 )
 from mirror.control.definitions.checks import DefinitionChecks, RouteCheck
-from mirror.control.definitions.turns import Turns
+from mirror.control.definitions.turns import OwnerLocks
 from mirror.control.groups.members import Groups
 from mirror.control.outcomes import check_ready, outcome
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
@@ -78,7 +78,7 @@ class Control:
         self._requests = stores.requests
         self._membership = stores.membership
         self._checks = DefinitionChecks(admission, routes, clock)
-        self._turns = Turns()
+        self._turns = OwnerLocks()
         self._clock = clock
         self._announcer = Announcer(stores.events, stores.publish, clock)
         self._caller = NOBODY_IN_PARTICULAR

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror.coordination.matching import Waiting
+from mirror.coordination.matching import IncompleteTopic
 from mirror.errors import FieldProblem, QuotaExceeded
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
@@ -101,7 +101,7 @@ def waiting_for_quota(
     quotas: Mapping[str, OwnerQuota],
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
-) -> dict[DatastreamName, dict[str, Waiting]]:
+) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
     """Return the topics, by datastream, that may not be copied entirely yet.
 
     Copied partitions continue, however small the quota is. New partitions of a topic are copied if all fit,
@@ -111,7 +111,7 @@ def waiting_for_quota(
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
     for one, counts in selected:
         by_owner.setdefault(_owner(one), []).append((one, counts))
-    found: dict[DatastreamName, dict[str, Waiting]] = {}
+    found: dict[DatastreamName, dict[str, IncompleteTopic]] = {}
     for owner, mine in by_owner.items():
         if most := quota_of(quotas, owner).partitions:
             waits = _waiting(owner, most, _wanted(mine), held)
@@ -127,7 +127,7 @@ _Key = tuple[GroupName, str]
 
 def _waiting(
     owner: str, most: int, wanted: Mapping[_Key, int], held: Mapping[GroupName, Counts]
-) -> dict[_Key, Waiting]:
+) -> dict[_Key, IncompleteTopic]:
     copied = {key: min(count, held.get(key[0], {}).get(key[1], 0)) for key, count in wanted.items()}
     left, found = most - sum(copied.values()), dict[_Key, int]()
     for key, count in wanted.items():
@@ -139,7 +139,7 @@ def _waiting(
     together = f"the datastreams of {shown(owner)} may copy {counted(most, 'partition')} together"
     told = f"{together}, of which {most - left} are taken"
     return {
-        key: Waiting(copied[key], f"{counted(more, 'partition waits', 'partitions wait')}, as {told}")
+        key: IncompleteTopic(copied[key], f"{counted(more, 'partition waits', 'partitions wait')}, as {told}")
         for key, more in found.items()
     }
 

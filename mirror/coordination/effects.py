@@ -45,7 +45,7 @@ class LaneEffect:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlannedDatastreams:
     """Datastreams and the plan that contains their tasks."""
 
     datastreams: Sequence[Datastream]
@@ -67,7 +67,7 @@ class Standing:
         }
 
 
-def effects(before: Standing, after: Standing) -> tuple[LaneEffect, ...]:
+def effects(before: PlannedDatastreams, after: PlannedDatastreams) -> tuple[LaneEffect, ...]:
     """Return the lanes that do not simply continue, sorted."""
     were, will = before.lanes(), after.lanes()
     return tuple(_effects(were, will))

@@ -26,7 +26,7 @@ RETURN_GRACE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreDefinition:
     """Store the definition in its new state. `why`: reason for the log, and for an event if `is_told`."""
 
     datastream: Datastream
@@ -35,14 +35,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class PublishPlan:
     """Publish the decision's plan and report it."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CompleteRequest:
     """Remove a request from the queue. `sentence`: its result under the current plan; `failure`: error if it
     cannot be fulfilled."""
 
@@ -52,18 +52,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveDefinition:
     """Remove a definition for which nothing runs any longer."""
 
     name: DatastreamName
 
 
-Action = Change | Publish | Answer | Remove
+Action = StoreDefinition | PublishPlan | CompleteRequest | RemoveDefinition
 
 
 def status_change(
     one: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
-) -> Change | None:
+) -> StoreDefinition | None:
     """Return the transition of a datastream that only the leader performs; None if there is none."""
     if one.status is DatastreamStatus.INITIALIZING:
         return _change(one, "activate", "new datastream")
@@ -73,7 +73,7 @@ def status_change(
         expired = replace(one, halt=Halt(_EXPIRED, now_ms, TTL_MS))
         return replace(_change(expired, "delete", f"deleted the datastream: {_EXPIRED}"), is_told=True)
     ended = without_ended(one, now_ms)
-    return Change(ended.datastream, ended.sentence, is_told=True) if ended is not None else None
+    return StoreDefinition(ended.datastream, ended.sentence, is_told=True) if ended is not None else None
 
 
 def _is_expired(datastream: Datastream, now_ms: int) -> bool:
@@ -82,7 +82,7 @@ def _is_expired(datastream: Datastream, now_ms: int) -> bool:
     return is_there and expires_ms is not None and expires_ms <= now_ms
 
 
-def after(datastreams: Iterable[Datastream], changes: Iterable[Change]) -> tuple[Datastream, ...]:
+def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition]) -> tuple[Datastream, ...]:
     """Return the datastreams with the changes applied."""
     changed = {one.datastream.name: one.datastream for one in changes}
     return tuple(changed.get(one.name, one) for one in datastreams)
@@ -95,19 +95,19 @@ def is_over(one: Datastream, world: World, decision: Decision) -> bool:
 
 
 def leader_actions(
-    world: World, changes: Sequence[Change], decision: Decision, over: Sequence[DatastreamName]
+    world: World, changes: Sequence[StoreDefinition], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
     """Return all actions in order. `world` and `decision` contain the datastreams with `changes` applied;
     `over`: datastreams for which `is_over` is True."""
     return (
         *changes,
-        *([Publish(decision)] if decision.plan is not None else []),
+        *([PublishPlan(decision)] if decision.plan is not None else []),
         *(
-            Answer(one, decision.impossible.get(one.identity), _answer_to(one, world, decision))
+            CompleteRequest(one, decision.impossible.get(one.identity), _answer_to(one, world, decision))
             for one in world.requests
             if one.identity not in decision.postponed
         ),
-        *(Remove(name) for name in over),
+        *(RemoveDefinition(name) for name in over),
     )
 
 
@@ -130,8 +130,8 @@ def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS
 
 
-def _change(datastream: Datastream, action: str, why: str) -> Change:
-    return Change(replace(datastream, status=next_status(datastream, action)), why)
+def _change(datastream: Datastream, action: str, why: str) -> StoreDefinition:
+    return StoreDefinition(replace(datastream, status=next_status(datastream, action)), why)
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:

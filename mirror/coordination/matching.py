@@ -24,7 +24,7 @@ Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 
 @dataclass(frozen=True)
-class Limits:
+class MatchLimits:
     """Parts of the selection that a datastream must not copy: whole topics (`left_out`), and of some topics
     the partitions from a number upward (`partitions`)."""
 
@@ -32,10 +32,10 @@ class Limits:
     partitions: Mapping[str, int] = field(default_factory=dict)
 
 
-NO_LIMITS: Final = Limits()
+NO_LIMITS: Final = MatchLimits()
 
 
-class Waiting(NamedTuple):
+class IncompleteTopic(NamedTuple):
     """Number of partitions copied of a topic that is not copied fully yet, and the reason."""
 
     copied: int
@@ -48,7 +48,7 @@ _AFTER_ALL: Final = "\U0010ffff"
 
 
 @dataclass
-class _Cluster:
+class _ClusterSelections:
     """Cached selections of one cluster. `names`: its topics, sorted."""
 
     counts: Mapping[str, int]
@@ -64,10 +64,10 @@ class TopicMatching:
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
-        self._clusters: dict[ClusterRef, _Cluster] = {}
-        self._limits: dict[DatastreamName, Limits] = {}
+        self._clusters: dict[ClusterRef, _ClusterSelections] = {}
+        self._limits: dict[DatastreamName, MatchLimits] = {}
 
-    def limit(self, limits: Mapping[DatastreamName, Limits]) -> None:
+    def limit(self, limits: Mapping[DatastreamName, MatchLimits]) -> None:
         """Replace the limits of all datastreams; datastreams not named have none."""
         changed = {
             name
@@ -101,7 +101,7 @@ class TopicMatching:
             )
         return found
 
-    def limits(self, name: DatastreamName) -> Limits:
+    def limits(self, name: DatastreamName) -> MatchLimits:
         """Return the limits of a datastream; the same object while they are unchanged."""
         return self._limits.get(name, NO_LIMITS)
 
@@ -131,12 +131,12 @@ class TopicMatching:
         count = topics[datastream.source][topic]
         return min(count, self.limits(datastream.name).partitions.get(topic, count))
 
-    def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
+    def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _ClusterSelections:
         """Return the cached cluster after an update: expressions are tested on new topics only."""
         counts = topics[source]
         known = self._clusters.get(source)
         if known is None:
-            known = self._clusters[source] = _Cluster(counts, sorted(counts))
+            known = self._clusters[source] = _ClusterSelections(counts, sorted(counts))
         if known.counts is not counts:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
@@ -153,7 +153,7 @@ class TopicMatching:
                 del known.wanted[wish]
         return known
 
-    def _chosen(self, cluster: _Cluster, selection: TopicSelection) -> frozenset[str]:
+    def _chosen(self, cluster: _ClusterSelections, selection: TopicSelection) -> frozenset[str]:
         chosen = cluster.chosen.get(selection)
         if chosen is None:
             found = selection.choose(_beginning_with(selection.beginnings, cluster.names))

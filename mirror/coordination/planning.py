@@ -47,7 +47,7 @@ _NO_RULES: Final = TaskPlacementRules()
 
 
 @dataclass(frozen=True)
-class Wishes:
+class WantedPartitions:
     """Partitions that each group should mirror; None if unknown, in which case the planned ones stay.
     `problems`: groups whose partitions could not be determined because of an error."""
 
@@ -110,7 +110,7 @@ class World:
         return groups_of(one for one in self.datastreams if one.name not in self.refused)
 
     @cached_property
-    def wishes(self) -> Wishes:
+    def wishes(self) -> WantedPartitions:
         """Partitions that each group should mirror."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
@@ -121,7 +121,7 @@ class World:
                 partitions[group] = None if wanted is None else wanted | self._kept_paused(group)
             except Exception as error:  # noqa: BLE001 - the bulkhead around one group
                 problems[group] = error
-        return Wishes(partitions, problems)
+        return WantedPartitions(partitions, problems)
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:

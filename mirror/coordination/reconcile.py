@@ -43,7 +43,7 @@ class InstanceView:
 
 
 @dataclass(frozen=True)
-class Duties:
+class LaneDuties:
     """Lanes to stop now, holding to announce before anything is started, and lanes that should be started."""
 
     stop: tuple[LaneKey, ...]
@@ -52,7 +52,7 @@ class Duties:
 
 
 @dataclass(frozen=True)
-class Starts:
+class LaneStarts:
     """Lanes that may be started now, and lanes that another instance still holds."""
 
     start: tuple[LaneSpec, ...]
@@ -68,13 +68,13 @@ class LaneSpecs:
     problems: Mapping[LaneKey, Exception]
 
 
-def duties(view: InstanceView) -> Duties:
+def duties(view: InstanceView) -> LaneDuties:
     """Return the duties of an instance. They may be repeated, or interrupted after any step: the next call
     returns the remaining ones."""
     surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
-    return Duties(
+    return LaneDuties(
         stop=tuple(sorted(surplus - view.stopping)),
         holding=Holding(view.epoch, releasing, groups),
         missing={key: view.desired[key] for key in sorted(view.desired.keys() - view.running.keys())},
@@ -101,7 +101,7 @@ def starts(
     epoch: Epoch,
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
-) -> Starts:
+) -> LaneStarts:
     """Return the missing lanes that no other instance holds. `others` must be read after our own holding has
     been announced; None: the instance has not announced anything, so it has not started anything either.
 
@@ -116,7 +116,7 @@ def starts(
             start.append(spec)
         else:
             waiting[key] = holder
-    return Starts(tuple(start), waiting)
+    return LaneStarts(tuple(start), waiting)
 
 
 def lane_specs(

@@ -28,7 +28,7 @@ class TaskLoad:
     is_pinned: bool = False
 
 
-class Weighted(Protocol):
+class WeightedInstance(Protocol):
     """Target of balancing: a live instance, or a hypothetical host."""
 
     @property
@@ -42,7 +42,7 @@ class Weighted(Protocol):
 
 def balance_tasks(
     tasks: Sequence[TaskLoad],
-    instances: Sequence[Weighted],
+    instances: Sequence[WeightedInstance],
     imbalance: float = math.inf,
     least_gain: float = 0.0,
 ) -> dict[TaskName, InstanceName | None]:
@@ -112,7 +112,7 @@ class _Bin:
         self.load = math.fsum(one.bytes_per_second for one in self.tasks.values())
 
 
-def _shares(tasks: int, instances: Sequence[Weighted]) -> Mapping[InstanceName, float]:
+def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[InstanceName, float]:
     total = sum(instance.weight for instance in instances)
     return {InstanceName(instance.name): tasks * instance.weight / total for instance in instances}
 

@@ -30,7 +30,7 @@ _FRESH_SECONDS: Final = 15.0
 an abandoned call."""
 
 
-class StillAsking(TimedOut):
+class CallPending(TimedOut):
     """The result is pending; a later call returns it."""
 
 
@@ -40,7 +40,7 @@ class BackgroundCalls(Protocol):
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
         """Return the result of the job, or of a running job with the same key.
 
-        Jobs of one line run one after another. Raises the exception of the job, and StillAsking.
+        Jobs of one line run one after another. Raises the exception of the job, and CallPending.
         """
         ...
 
@@ -105,8 +105,8 @@ class _Line:
         self._name = name
         self._patience = patience_seconds
         self._jobs: deque[Callable[[], None]] = deque()
-        self._answers: dict[str, _Answer[Any]] = {}
-        self._awaited: deque[_Answer[Any]] = deque()
+        self._answers: dict[str, _CallResult[Any]] = {}
+        self._awaited: deque[_CallResult[Any]] = deque()
         self._is_slow = False
         self._lock = threading.Lock()
         self._is_running = False
@@ -120,7 +120,7 @@ class _Line:
         if known is not None and known.is_stale():
             known, self._is_slow = None, False
         is_new = known is None
-        answer: _Answer[_T] = _Answer() if known is None else known
+        answer: _CallResult[_T] = _CallResult() if known is None else known
         if is_new:
             self._give(lambda: _do(job, answer))
             self._answers[key] = answer
@@ -129,13 +129,13 @@ class _Line:
         if not done:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
-            raise StillAsking(f"{key}: no response yet", advice="other calls are not affected")
+            raise CallPending(f"{key}: no response yet", advice="other calls are not affected")
         took_long = answer.done_at - answer.asked_at >= self._patience
         self._is_slow = took_long or (self._is_slow and answer.exception() is not None)
         del self._answers[key]
         return answer.result()
 
-    def _is_worth_waiting(self, answer: _Answer[_T]) -> bool:
+    def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
         """Return whether to wait: not behind an unfinished job, and not on a slow line."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
@@ -162,7 +162,7 @@ class _Line:
             job()
 
 
-class _Answer(Future[_T]):
+class _CallResult(Future[_T]):
     """A result. `asked_at` and `done_at`: monotonic seconds of the call and of its completion."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Answer(Future[_T]):
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
-def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
+def _do(job: Callable[[], _T], answer: _CallResult[_T]) -> None:
     try:
         result = job()
     except BaseException as error:  # noqa: BLE001 - re-raised in the caller
@@ -186,7 +186,7 @@ def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
         answer.set_result(result)
 
 
-class LoadsOnTheWay(LoadUnavailable):
+class LoadsPending(LoadUnavailable):
     """The provider has not responded yet."""
 
 
@@ -202,15 +202,15 @@ class PatientLoads:
         self._name = name
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the loads of the provider. Raises LoadUnavailable and LoadsOnTheWay."""
+        """Return the loads of the provider. Raises LoadUnavailable and LoadsPending."""
         try:
             return self._background_calls.ask(
                 f"loads by {self._name}" if self._name else "loads",
                 f"loads of {LoadSource(cluster, self._name)}",
                 lambda: self._provider.loads(cluster, partitions),
             )
-        except StillAsking as error:
-            raise LoadsOnTheWay(error.message, advice="the next plan uses them") from error
+        except CallPending as error:
+            raise LoadsPending(error.message, advice="the next plan uses them") from error
 
 
 class PatientFreshness:
@@ -221,5 +221,5 @@ class PatientFreshness:
         self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
-        """Return the latest freshness. Raises StillAsking and the exceptions of the provider."""
+        """Return the latest freshness. Raises CallPending and the exceptions of the provider."""
         return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

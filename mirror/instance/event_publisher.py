@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from mirror.control.audit import SERVICE, audit
-from mirror.coordination.leader_actions import Change
+from mirror.coordination.leader_actions import StoreDefinition
 from mirror.coordination.operations.operation import ended_stop
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.stores.definitions import DefinitionStore, StoredDatastream, replacement
@@ -72,7 +72,7 @@ class EventPublisher:
 class _Writing:
     """A change with the nodes stored together with it and its events."""
 
-    change: Change
+    change: StoreDefinition
     before: StoredDatastream
     write: NodeWrite
     entries: tuple[NextNode, ...]
@@ -98,7 +98,7 @@ class DefinitionWriter:
 
     def write(
         self,
-        changes: Sequence[Change],
+        changes: Sequence[StoreDefinition],
         stored: Mapping[DatastreamName, StoredDatastream],
         board: ProblemBoard,
     ) -> None:
@@ -121,7 +121,7 @@ class DefinitionWriter:
             write_alone,
         )
 
-    def _writing(self, before: StoredDatastream, change: Change) -> _Writing:
+    def _writing(self, before: StoredDatastream, change: StoreDefinition) -> _Writing:
         now_ms = self._clock.now_ms()
         events = _change_events(change, now_ms)
         told = (self._log.entry(events),) if events else ()
@@ -147,12 +147,12 @@ class DefinitionWriter:
             self._publisher.sent(events)
 
 
-def _change_events(change: Change, now_ms: int) -> Events:
+def _change_events(change: StoreDefinition, now_ms: int) -> Events:
     """Return the event of a definition change, or none if it is not reported."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 
-def _audit_change(before: Datastream, change: Change) -> None:
+def _audit_change(before: Datastream, change: StoreDefinition) -> None:
     """Log a change without a current request: the end of a time to live or of a pause.
 
     Changes that implement a request are in the audit with that request.

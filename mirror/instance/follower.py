@@ -19,7 +19,7 @@ import structlog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
-from mirror.instance.health import Condition, Health
+from mirror.instance.health import Health, HealthCondition
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
 from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
@@ -31,7 +31,7 @@ from mirror.model.metrics import Drops
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
 from mirror.wording import counted
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
@@ -133,12 +133,12 @@ class Follower:
         return self._me
 
     @property
-    def session(self) -> Condition:
+    def session(self) -> HealthCondition:
         """True if the instance has a ZooKeeper session and has joined. Safe to read from any thread."""
         if self._is_suspended:
-            return Condition(False, "ZooKeeper does not respond")
+            return HealthCondition(False, "ZooKeeper does not respond")
         has_place = self._me is not None
-        return Condition(has_place, "joined the service" if has_place else "not joined yet")
+        return HealthCondition(has_place, "joined the service" if has_place else "not joined yet")
 
     @property
     def has_drained(self) -> bool:
@@ -225,7 +225,7 @@ class Follower:
 
     def _note(self, item: object) -> None:
         match item:
-            case WorkerSaid() | WorkerGone():
+            case WorkerMessage() | WorkerGone():
                 self._handle(item)
             case SessionState.SUSPENDED:
                 self._is_suspended = True
@@ -240,7 +240,7 @@ class Follower:
             case _:
                 self._plan_executor.look_again()
 
-    def _handle(self, item: WorkerSaid | WorkerGone) -> None:
+    def _handle(self, item: WorkerMessage | WorkerGone) -> None:
         try:
             self._supervisor.handle(item)
         except Exception:  # noqa: BLE001 - bulkhead around one worker message

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class HealthCondition:
     """Condition reported by one part."""
 
     is_well: bool
@@ -20,13 +20,13 @@ class Health:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._conditions: dict[str, Condition] = {}
+        self._conditions: dict[str, HealthCondition] = {}
         self._died = threading.Event()
 
     def report(self, part: str, is_well: bool, sentence: str) -> None:
         """Replace the condition of a part."""
         with self._lock:
-            self._conditions[part] = Condition(is_well, sentence)
+            self._conditions[part] = HealthCondition(is_well, sentence)
 
     def forget(self, part: str) -> None:
         """Remove a part for which this instance is no longer responsible."""
@@ -43,7 +43,7 @@ class Health:
         """Event that is set when a part died."""
         return self._died
 
-    def conditions(self) -> Mapping[str, Condition]:
+    def conditions(self) -> Mapping[str, HealthCondition]:
         """Return a copy of the latest condition of every part."""
         with self._lock:
             return dict(self._conditions)

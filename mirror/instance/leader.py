@@ -13,10 +13,10 @@ import structlog
 
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
-    Answer,
-    Change,
-    Publish,
-    Remove,
+    CompleteRequest,
+    PublishPlan,
+    RemoveDefinition,
+    StoreDefinition,
     after,
     is_over,
     is_too_early,
@@ -28,7 +28,7 @@ from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.application import Application, next_application
-from mirror.coordination.routing.routes import Verdict, in_words
+from mirror.coordination.routing.routes import RouteVerdict, in_words
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions
 from mirror.coordination.stores.events import (
     EventLog,
@@ -52,7 +52,7 @@ from mirror.instance.discovery.route_watch import written_by
 from mirror.instance.event_publisher import DefinitionWriter, EventPublisher, audit_removal
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
-from mirror.instance.loads.watch import LoadStanding
+from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
 from mirror.instance.uncopied.ages import WaitingAges
 from mirror.instance.uncopied.backlog import Backlog
@@ -114,7 +114,7 @@ class Leader:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader")
-        self._verdict = Verdict({}, {})
+        self._verdict = RouteVerdict({}, {})
         self._sentence = ""
         self._is_well = True
 
@@ -134,7 +134,7 @@ class Leader:
         return self._board.problems if self.is_leading else {}
 
     @property
-    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+    def loads(self) -> Mapping[LoadSource, LoadStatus]:
         """State of the loads of each source while this instance leads. Safe to read from any thread."""
         return self._load_watch.standings if self.is_leading else {}
 
@@ -297,7 +297,7 @@ class Leader:
         actions = leader_actions(world, changes, decision, self._over(world, decision))
         self._writer.write(changes, stored, self._board)
         for action in actions:
-            if not isinstance(action, Change):
+            if not isinstance(action, StoreDefinition):
                 self._carry_out(action, me)
         self._board.settle(sentences, me.name, self._publisher.announce)
         if actions:
@@ -322,7 +322,7 @@ class Leader:
                 self._publish(application.decision, me)
         except (PlanRejected, InvalidRequest) as error:
             failure = error
-        self._answer(Answer(application.request, failure, application.sentence), me)
+        self._answer(CompleteRequest(application.request, failure, application.sentence), me)
         self._awake.set()
         return application.request.reason
 
@@ -349,9 +349,9 @@ class Leader:
 
     def _status_changes(
         self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
-    ) -> list[Change]:
+    ) -> list[StoreDefinition]:
         """Return the status changes of the datastreams whose definitions are readable."""
-        found: list[Change] = []
+        found: list[StoreDefinition] = []
         for one in (one for one in datastreams if one.name in stored):
             with self._board.guarding(one.name):
                 change = status_change(one, datastreams, self._plan.plan, self._clock.now_ms())
@@ -365,13 +365,13 @@ class Leader:
                 found += [one.name] if is_over(one, world, decision) else []
         return found
 
-    def _carry_out(self, action: Publish | Answer | Remove, me: LiveInstance) -> None:
+    def _carry_out(self, action: PublishPlan | CompleteRequest | RemoveDefinition, me: LiveInstance) -> None:
         match action:
-            case Publish(decision):
+            case PublishPlan(decision):
                 self._publish(decision, me)
-            case Answer():
+            case CompleteRequest():
                 self._answer(action, me)
-            case Remove(name):
+            case RemoveDefinition(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     known = self._definitions.all().datastreams
                     gone = next((one for one in known if one.name == name), None)
@@ -385,7 +385,7 @@ class Leader:
                     audit_removal(name, gone)
                     _log.info("datastream deleted", datastream=name)
 
-    def _answer(self, answer: Answer, me: LiveInstance) -> None:
+    def _answer(self, answer: CompleteRequest, me: LiveInstance) -> None:
         request, failure, now_ms = answer.request, answer.failure, self._clock.now_ms()
         outcome = answered(request, failure, answer.sentence, self._plan.plan, now_ms)
         is_ours = self._stores.requests.take(request, outcome_entries(outcome))

@@ -15,8 +15,8 @@ import structlog
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import (
-    Duties,
     InstanceView,
+    LaneDuties,
     LaneSpecs,
     duties,
     lane_specs,
@@ -258,7 +258,7 @@ class PlanExecutor:
         kept = {key: lanes[key].spec for key in found.problems if key in lanes}
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
-    def _take_over(self, me: LiveInstance, todo: Duties) -> None:
+    def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
         """Start the missing lanes that no other instance holds.
 
         Holdings are read after our own announcement: we see an instance that announced before, and a later

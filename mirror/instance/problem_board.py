@@ -16,7 +16,7 @@ import structlog
 from mirror.coordination.stores.events import problem_event
 from mirror.coordination.stores.problems import Problem, ProblemStore, legible, reason_of
 from mirror.errors import HeadraceError
-from mirror.instance.background_calls import StillAsking
+from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.metrics import PlacementEvent
@@ -70,7 +70,7 @@ class ProblemBoard:
             yield
         except through:
             raise
-        except StillAsking:
+        except CallPending:
             self._unclear.update(names)
         except Exception as error:  # noqa: BLE001 - bulkhead around one datastream's step
             self.note(error, *names)

@@ -12,11 +12,11 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.beginnings.store import FirstPartitionsStore
-from mirror.coordination.effects import LaneEffect, Standing, effects
+from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
 from mirror.coordination.proposed.proposal_store import ProposalStore
-from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.routing.routes import RouteVerdict
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
@@ -71,7 +71,7 @@ class LeaderStores:
     beginnings: FirstPartitionsStore
 
 
-Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
+Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
 """Decides which datastreams must not be mirrored at present, with reasons."""
 
 
@@ -104,8 +104,8 @@ class UpdatePreview:
     expressions of the changed definitions.
     """
 
-    before: Standing
-    after: Standing
+    before: PlannedDatastreams
+    after: PlannedDatastreams
     decision: Decision
     carried: Mapping[LaneKey, float] = field(default_factory=dict)
     positions: Mapping[LaneKey, SourcePosition] = field(default_factory=dict)
@@ -339,7 +339,9 @@ class WorldView:
             for failure in decision.impossible.values():
                 raise failure
             mine, plan = world.datastreams, decision.plan or world.plan
-            found = UpdatePreview(Standing(mine, world.plan), Standing(mine, plan), decision)
+            found = UpdatePreview(
+                PlannedDatastreams(mine, world.plan), PlannedDatastreams(mine, plan), decision
+            )
             return replace(found, carried=self._carried(found.effects, mine))
 
     def _previewed(self, request: RebalanceRequest | MoveRequest) -> tuple[World, Decision]:
@@ -368,7 +370,9 @@ class WorldView:
             refused = self.judgement(everything, plan).refused
             world = replace(self.world(after, plan, refused), requests=(), is_whole=False)
             decision = self.decide(world)
-            found = UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
+            found = UpdatePreview(
+                PlannedDatastreams(before, plan), PlannedDatastreams(after, decision.plan or plan), decision
+            )
             positions = positions_of(found.starting, self.topic_discovery)
             remarks = tuple(text for one in changed for text in self.topic_discovery.remarks(one))
             carried = self._carried(found.effects, (*before, *after))

@@ -64,7 +64,7 @@ Look = Callable[[Side], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RecordDifference:
     """A difference between the sides. An offset of -1 means that the side has no record there."""
 
     source_offset: int
@@ -88,7 +88,7 @@ class Comparison:
     source_end: int = 0
     target_end: int = 0
     uncopied: Uncopied = field(default_factory=Uncopied)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RecordDifference] = field(default_factory=list)
 
     @property
     def is_equal(self) -> bool:
@@ -305,7 +305,7 @@ def _compare_next(one: _Cursor, two: _Cursor, result: Comparison) -> None:
         if here.content == there.content:
             result.records += 1
         else:
-            result.differences.append(Difference(here.offset, there.offset, _differing(here, there)))
+            result.differences.append(RecordDifference(here.offset, there.offset, _differing(here, there)))
 
 
 def _is_same(one: memoryview, first: BatchHeader, two: memoryview, second: BatchHeader) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mirror.client.event_loop import Loop, Slots
+from mirror.client.event_loop import ConcurrencyLimit, Loop
 from mirror.errors import (
     DataLossDetected,
     Fenced,
@@ -30,9 +30,16 @@ from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
-from mirror.protocol.batches.holes import Hole, Span
+from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Bounds, LedgerKeeper, Portion, Position, RecordSink, RecordSource
+from mirror.replication.connector import (
+    Bounds,
+    LedgerKeeper,
+    Position,
+    RecordPortion,
+    RecordSink,
+    RecordSource,
+)
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
@@ -120,7 +127,7 @@ class Transfer:
         self._sink = sink
         self._job = job
         self._keeper = sink if isinstance(sink, LedgerKeeper) else None
-        self._slots = Slots(_AT_ONCE)
+        self._slots = ConcurrencyLimit(_AT_ONCE)
         self._is_stopping = False
         self._refused: dict[str, int] = {}
         """Topics that the sink has rejected, with their partition counts."""
@@ -325,7 +332,7 @@ class Transfer:
         if self._keeper is not None:
             self._keeper.pass_over(lane.target, skipped)
 
-    def _kept(self, lane: TransferLane, portion: Portion, end: int) -> list[Record]:
+    def _kept(self, lane: TransferLane, portion: RecordPortion, end: int) -> list[Record]:
         """Transform the records and account for offsets that are not written."""
         kept: list[Record] = []
         position, span = lane.read_to, portion.span
@@ -345,9 +352,9 @@ class Transfer:
         """Account for offsets without a record, both before the returned span and within it."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
-                self._pass_over(lane, compacted(Hole(start, stop, span)))
+                self._pass_over(lane, compacted(OffsetHole(start, stop, span)))
 
-    async def _write(self, lane: TransferLane, portion: Portion, end: int) -> None:
+    async def _write(self, lane: TransferLane, portion: RecordPortion, end: int) -> None:
         kept = self._kept(lane, portion, end)
         lane.read_to = max(lane.read_to, min(portion.span.next, end))
         if not portion.records:

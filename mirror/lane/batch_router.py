@@ -19,16 +19,16 @@ from typing import Final
 
 from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed, UndecodableBatch
 from mirror.lane.ledger import OffsetClass, SkippedOffsets, Unaccounted, compacted
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import Item, OutBatch, Path
 from mirror.lane.rules import AbortedFilter, MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.holes import Hole, Span
+from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.batches.opener import BatchOpener
 from mirror.protocol.batches.records import Record, read_batch, write_batch
-from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, runs_of, times_of
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, ResumePosition, Run, runs_of, times_of
 
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 _NO_LIMIT: Final = 2**62
@@ -66,7 +66,7 @@ class BatchRouter:
         self._codec = 0
         self._is_small = False
         self._made_bytes = 0
-        self._slab: Slab | None = None
+        self._slab: ReceiveBuffer | None = None
         self.items: list[Item] = []
         self.position = position
         """Next source offset to fetch."""
@@ -84,7 +84,7 @@ class BatchRouter:
         """Cost of the batches opened, see `BatchOpener.work`."""
         return self._opener.work
 
-    def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: Slab) -> None:
+    def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: ReceiveBuffer) -> None:
         """Process the batches of a response.
 
         Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset; `items`
@@ -183,7 +183,7 @@ class BatchRouter:
     def _pass_hole(self, following: int, evidence: Span) -> None:
         """Skip the offsets up to `following`, which have no record according to a batch that was read."""
         if self.position < following:
-            self._pass(compacted(Hole(self.position, following, evidence)))
+            self._pass(compacted(OffsetHole(self.position, following, evidence)))
 
     def _pass(self, skipped: SkippedOffsets) -> None:
         if self._cursor < self.position:
@@ -237,7 +237,7 @@ class BatchRouter:
 
     def _pend_hole(self, following: int, span: Span) -> None:
         if self.position < following:
-            self._skipped.append(compacted(Hole(self.position, following, span)))
+            self._skipped.append(compacted(OffsetHole(self.position, following, span)))
             self.position = following
 
     def _open(self, record: Record) -> None:
@@ -332,7 +332,7 @@ class BatchRouter:
             limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
         try:
             if not former.count or former.add(payload, header, self._first, limit) is not None:
-                resume: Resume | None = START
+                resume: ResumePosition | None = START
                 while resume is not None:
                     made.append(Reframer(codec))
                     resume = made[-1].add(payload, header, self._first, limit, resume)

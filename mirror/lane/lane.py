@@ -18,7 +18,7 @@ from mirror.lane.counters import LaneCounters
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.lifecycle import LaneState, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.out_batch import FoundRecords, Item, OutBatch, Trouble
+from mirror.lane.out_batch import FoundRecords, Item, OutBatch, RejectedBatch
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -104,7 +104,7 @@ class Lane:
         self.identity: ProducerStamp | None = None
         self.is_held = False
         """True while unsent batches wait for the end or the beginning of a transaction."""
-        self.trouble: Trouble | None = None
+        self.trouble: RejectedBatch | None = None
         self.delivered_ms = -1
         """Timestamp of the newest record at the destination."""
         self.caught_up_ms = -1

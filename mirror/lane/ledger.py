@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData
 from mirror.lane.offset_map import OffsetMap
-from mirror.protocol.batches.holes import Hole
+from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
@@ -61,7 +61,7 @@ class SkippedOffsets:
     __slots__ = ("first", "next", "offset_class")
 
     def __init__(
-        self, offset_class: OffsetClass, first: int, following: int, hole: Hole | None = None
+        self, offset_class: OffsetClass, first: int, following: int, hole: OffsetHole | None = None
     ) -> None:
         is_hole = hole is not None and hole.first == first and hole.next == following
         if first >= following or is_hole != (offset_class is OffsetClass.COMPACTED):
@@ -76,7 +76,7 @@ class SkippedOffsets:
         return self.next - self.first
 
 
-def compacted(hole: Hole) -> SkippedOffsets:
+def compacted(hole: OffsetHole) -> SkippedOffsets:
     """Return the offsets of a hole as skipped offsets."""
     return SkippedOffsets(OffsetClass.COMPACTED, hole.first, hole.next, hole)
 

@@ -116,12 +116,12 @@ def _new(size: int) -> mmap:
     return mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
 
 
-class Slab:
+class ReceiveBuffer:
     """A reference-counted receive buffer. Starts with one reference."""
 
     __slots__ = ("_pool", "began_at", "buffer", "holders", "made_bytes")
 
-    def __init__(self, buffer: bytearray | mmap, pool: SlabPool | None) -> None:
+    def __init__(self, buffer: bytearray | mmap, pool: BufferPool | None) -> None:
         self.buffer = buffer
         self.began_at = 0.0
         """Time at which its contents began to arrive, in monotonic seconds."""
@@ -142,7 +142,7 @@ class Slab:
             self._pool = None
 
 
-class SlabPool:
+class BufferPool:
     """Buffers for the large responses of one cluster. `budget`: its part of the memory."""
 
     def __init__(self, size: int, budget: ByteBudget, stock: BufferStock | None = None) -> None:
@@ -154,26 +154,26 @@ class SlabPool:
         """Expected size of the batches rebuilt from the next response: that of the last one."""
         budget.on_room = self._serve
 
-    def slab(self, size: int) -> Slab | None:
+    def slab(self, size: int) -> ReceiveBuffer | None:
         """Return a buffer of at least `size` bytes within the budget; None if there is no room now.
 
         Always succeeds for small sizes, and for any size while the cluster uses no other buffer, so that a
         buffer in use never waits for a response that waits for it.
         """
         if size <= _SMALL:
-            return Slab(bytearray(size), None)
+            return ReceiveBuffer(bytearray(size), None)
         if not self._has_room(size):
             return None
         buffer = self._stock.buffer(size)
         self._budget.take(len(buffer))
-        return Slab(buffer, self)
+        return ReceiveBuffer(buffer, self)
 
     def when_free(self, size: int, callback: Callable[[], None]) -> None:
         """Call back once there may be room for that size; first come, first served."""
         self._waiting.append((size, callback))
         self._budget.is_wanted = True
 
-    def take_back(self, slab: Slab) -> None:
+    def take_back(self, slab: ReceiveBuffer) -> None:
         """Return a buffer to the budget; called by a slab without references."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from mirror.lane.ledger import SkippedOffsets
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
 
@@ -93,7 +93,7 @@ class OutBatch:
         self.maybe_stored = False
         """A response was lost: the destination may have stored the batch."""
         self.target = -1
-        self.slab: Slab | None = None
+        self.slab: ReceiveBuffer | None = None
         self.budget: ByteBudget | None = None
 
     @property
@@ -101,7 +101,7 @@ class OutBatch:
         """True if its records are compressed."""
         return bool(self.attributes & CODEC_MASK)
 
-    def hold(self, slab: Slab) -> None:
+    def hold(self, slab: ReceiveBuffer) -> None:
         """Reference the slab that contains the batch."""
         slab.retain()
         self.slab = slab
@@ -151,7 +151,7 @@ class FoundRecords(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RejectedBatch:
     """The first batch that the destination rejected, with its response.
 
     Nothing more is sent until every outstanding batch has a response; then the lane decides how to

@@ -62,7 +62,7 @@ class CommitRule(NamedTuple):
     most_seconds: float
 
 
-class Portion(NamedTuple):
+class RecordPortion(NamedTuple):
     """All records of a source within the offsets of `span`, in order, possibly none.
 
     `span` is the range that the source returned, such as the offsets in a batch header. Offsets before it
@@ -84,7 +84,7 @@ class RecordSource(Protocol):
         """Return the readable range of each partition, omitting unknown ones. Raises Unreachable."""
         ...
 
-    def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+    def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         """Yield the records in [start, end) in order, in portions that carry the offsets they cover.
 
         Ends when the portions reach `end`, and not before. Raises Unreachable if the range cannot be read

@@ -15,7 +15,7 @@ from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import TimedOut, UnsafeProgressTopic
 from mirror.lane.flow import TokenBucket
-from mirror.lane.memory import BufferStock, ByteBudget, SlabPool
+from mirror.lane.memory import BufferPool, BufferStock, ByteBudget
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.movement.clock_skew import ClockSkew
@@ -87,9 +87,9 @@ class EngineContext:
         return known
 
     def _configs(self, reference: ClusterRef) -> ConnectionConfigs:
-        live = SlabPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
-        bulk = SlabPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
-        aside = SlabPool(0, ByteBudget(_ASIDE_BYTES))  # this pool retains no buffers
+        live = BufferPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
+        bulk = BufferPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
+        aside = BufferPool(0, ByteBudget(_ASIDE_BYTES))  # this pool retains no buffers
         config = ConnectionConfig(
             self.loop,
             bulk,

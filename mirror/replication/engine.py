@@ -31,7 +31,7 @@ from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
-from mirror.replication.handlers.stalls import Stalls
+from mirror.replication.handlers.stalls import StallReporter
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.checkpoints import Checkpoints
@@ -43,7 +43,7 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.copy_costs import share_cpu
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.replication.reports.measurements import Interval, counted_metric, take_metric
+from mirror.replication.reports.measurements import MeasurementInterval, counted_metric, take_metric
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
@@ -72,7 +72,7 @@ class BatchEngine:
         ack_handler = AckHandler(self.runner, pacer, rejections)
         self._startup = LaneStartup(self.runner, self._fetch_handler, ack_handler)
         self.checkpoints = Checkpoints(self.runner)
-        self._stalls = Stalls(self.runner)
+        self._stalls = StallReporter(self.runner)
         self._positions = Positions(RetentionBook(context).of)
         self._deadlines = DeadlineWatch(self.runner, pacer, self._positions.of)
         self._next_tick = 0.0
@@ -158,7 +158,7 @@ class BatchEngine:
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, asked = self._context.loop.now(), self._asked()
         silent = self._context.silent_clusters(now)
-        when = Interval(now_ms, interval_ms, self._context.identity.instance, now, asked, silent)
+        when = MeasurementInterval(now_ms, interval_ms, self._context.identity.instance, now, asked, silent)
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         found: list[MirrorMetric] = []
@@ -217,7 +217,7 @@ class BatchEngine:
         asked += [one.unanswered_since() for part in self.runner.sinks.values() for one in part.channels]
         return min(asked, default=inf)
 
-    def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
+    def _metric(self, lane: LiveLane, when: MeasurementInterval) -> MirrorMetric | None:
         try:
             return take_metric(lane, when)
         except Exception as error:  # noqa: BLE001 - the other lanes are measured

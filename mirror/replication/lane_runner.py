@@ -41,7 +41,7 @@ from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.reports.causes import Failure, cause_of
+from mirror.replication.reports.causes import LaneFailure, cause_of
 from mirror.replication.reports.lane_reports import LaneReport, report_of
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class LaneRunner:
         """Lanes with unsaved progress."""
         self.moved: dict[LiveLane, int] = {}
         """Durable positions not yet committed to the lanes' consumer groups."""
-        self.failing: dict[LiveLane, Failure] = {}
+        self.failing: dict[LiveLane, LaneFailure] = {}
         """Recurring failures by lane; see `stalls`."""
         self.sources: dict[ClusterRef, Fetcher] = {}
         self.sinks: dict[ClusterRef, Sender] = {}
@@ -339,7 +339,7 @@ class LaneRunner:
         now = self.bench.loop.now()
         known = self.failing.get(lane)
         if known is None or now > known.until:
-            self.failing[lane] = Failure(sentence, now if since is None else since, now + seconds, side)
+            self.failing[lane] = LaneFailure(sentence, now if since is None else since, now + seconds, side)
         else:
             known.sentence, known.until, known.side = sentence, now + seconds, side
 

@@ -62,7 +62,7 @@ class TransactionState:
         """The lane's `target_next` before the first batch of the current transaction."""
 
 
-class Disputed(NamedTuple):
+class DisputedIdentity(NamedTuple):
     """Former identity of an exactly-once lane, which another owner may have taken since.
 
     `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
@@ -242,7 +242,7 @@ class LiveLane(Lane):
         self.size_cap: int | None = None
         """Batch size limit learned from rejections despite the topic's settings."""
         self.transaction: TransactionState | None = None
-        self.disputed: Disputed | None = None
+        self.disputed: DisputedIdentity | None = None
         """Former identity until the lane has one again; another owner may have taken it meanwhile."""
         self.started_at: float | None = None
         """Time at which the engine took the lane, in monotonic seconds."""
@@ -343,7 +343,7 @@ class LiveLane(Lane):
         """Require a check for another owner before the identity is taken again."""
         is_open = self.transaction is not None and self.transaction.may_be_open
         former = FormerIdentity((identity.producer_id, identity.epoch), is_open)
-        self.disputed = Disputed(former, self.stored, refusal, seconds)
+        self.disputed = DisputedIdentity(former, self.stored, refusal, seconds)
 
     @property
     def is_fenced(self) -> bool:

@@ -21,7 +21,7 @@ from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
-from mirror.replication.channels.fetcher import Fetcher, Tier
+from mirror.replication.channels.fetcher import ChannelKey, Fetcher
 from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
@@ -101,7 +101,7 @@ class LaneStartup:
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
-        roles = [Tier(one, live).role for one in committed for live in (False, True)]
+        roles = [ChannelKey(one, live).role for one in committed for live in (False, True)]
         await source.refresh({place.topic for place in places})
         await target.refresh({place.topic for place in targets})
         await self._bench.progress(specs[0].destination).catch_up([spec.key for spec in specs])

@@ -20,7 +20,7 @@ import structlog
 from mirror.ports import Clock
 from mirror.worker.message_queue import ChannelWriter
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
-from mirror.worker.reader import Pulse, WorkerGone, WorkerSaid, read_worker
+from mirror.worker.reader import ReaderHeartbeat, WorkerGone, WorkerMessage, read_worker
 from mirror.worker.slot import WorkerSlot
 
 _log = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ class PooledWorker:
     channel: socket.socket | None = None
     reader: threading.Thread | None = None
     writer: ChannelWriter | None = None
-    pulse: Pulse = field(default_factory=Pulse)
+    pulse: ReaderHeartbeat = field(default_factory=ReaderHeartbeat)
 
     @property
     def number(self) -> int:
@@ -150,7 +150,7 @@ class WorkerPool:
         ours, theirs = socket.socketpair()
         now, slot = self._clock.monotonic(), worker.slot
         slot.launch(now)
-        worker.pulse = Pulse()
+        worker.pulse = ReaderHeartbeat()
         try:
             worker.process = self._spawn(worker.number, theirs)
             slot.is_unborn = False
@@ -184,13 +184,13 @@ class WorkerPool:
             _log.error("worker ended", worker=worker.number, how=how, restart_in_seconds=delay)
         return how
 
-    def speaker(self, item: WorkerSaid | WorkerGone) -> PooledWorker | None:
+    def speaker(self, item: WorkerMessage | WorkerGone) -> PooledWorker | None:
         """Return the worker whose process sent the item, or None for a former process. Record that it is
         ready."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
-        if isinstance(item, WorkerSaid) and isinstance(item.message, WorkerReady):
+        if isinstance(item, WorkerMessage) and isinstance(item.message, WorkerReady):
             worker.slot.data_plane = item.message.data_plane
             worker.slot.has_started = True
         return worker

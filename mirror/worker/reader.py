@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSaid:
+class WorkerMessage:
     """Inbox item: a message from a worker."""
 
     worker: int
@@ -32,14 +32,18 @@ class WorkerGone:
 
 
 @dataclass(slots=True)
-class Pulse:
+class ReaderHeartbeat:
     """`beats`: number of reads from a worker. Written only by its reader thread."""
 
     beats: int = 0
 
 
 def read_worker(
-    channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object], pulse: Pulse
+    channel: socket.socket,
+    number: int,
+    generation: int,
+    inbox: queue.SimpleQueue[object],
+    pulse: ReaderHeartbeat,
 ) -> None:
     """Read messages until the worker closes its end of the channel. Runs in a separate thread."""
     has_spoken = False
@@ -56,7 +60,7 @@ def read_worker(
             for message in reader.feed(data):
                 has_spoken = True
                 if not isinstance(message, WorkerAlive):
-                    inbox.put(WorkerSaid(number, generation, message))
+                    inbox.put(WorkerMessage(number, generation, message))
     except OSError:
         _log.debug("channel closed", worker=number)
     except CorruptData as error:

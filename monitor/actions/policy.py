@@ -18,12 +18,12 @@ from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.freeze import FreezeWindow, frozen_by
 from mirror.wording import counted
-from monitor.actions.worth import Worth
+from monitor.actions.worth import PredictedSaving
 
 DAY_MS: Final = 24 * 3_600_000
 
 
-class Act(NamedTuple):
+class RebalanceAction(NamedTuple):
     """A rebalance requested by a monitor, at epoch milliseconds."""
 
     datastream: DatastreamName
@@ -42,23 +42,23 @@ class ActingPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ActionRecord:
     """State of acting as stored by the service. `switched_off`: reason for which an operator has switched it
     off; empty if on. `acts`: rebalances of all monitors, previous ones included, at least the last day's.
     `waiting`: datastream with a requested rebalance that no plan has carried out yet; empty if none."""
 
     switched_off: str = ""
-    acts: Sequence[Act] = ()
+    acts: Sequence[RebalanceAction] = ()
     waiting: str = ""
 
-    def acted(self, name: DatastreamName, now_ms: int) -> Record:
+    def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
         """Return the record after another rebalance, before the service reports it, without those older than
         a day."""
         kept = [one for one in self.acts if now_ms - one.time_ms < DAY_MS]
-        return replace(self, acts=(*kept, Act(name, now_ms)))
+        return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
 
-class Outcome(StrEnum):
+class ActionOutcome(StrEnum):
     """Result of a decision."""
 
     ACTS = "acts"
@@ -67,14 +67,14 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ActionDecision:
     """One decision with its reason."""
 
-    outcome: Outcome
+    outcome: ActionOutcome
     sentence: str
 
 
-def reason_against(policy: ActingPolicy, record: Record, name: DatastreamName, now_ms: int) -> str:
+def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
     """Return the reason that forbids a rebalance of this datastream now; empty if none does. The text stays
     the same as long as the reason does."""
     if not policy.may_act:
@@ -99,14 +99,16 @@ def reason_against(policy: ActingPolicy, record: Record, name: DatastreamName, n
     return ""
 
 
-def decide(mode: Mode, moves: int, preview: str, worth: Worth) -> Decision:
+def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> ActionDecision:
     """Decide on a rebalance that nothing forbids, from its dry run. `mode`: mode of the datastream, or else
     of the settings; `preview`: summary of the dry run."""
     if moves == 0:
-        return Decision(Outcome.REFUSES, f"a rebalance would not help: {preview}")
+        return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would not help: {preview}")
     told = f"{preview}; it {worth.sentence}"
     if not worth.is_worth_it:
-        return Decision(Outcome.REFUSES, f"a rebalance would cost more than it saves: {told}")
+        return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would cost more than it saves: {told}")
     if mode is Mode.OBSERVE:
-        return Decision(Outcome.WOULD_ACT, f"would request a rebalance, but only observes: {told}")
-    return Decision(Outcome.ACTS, told)
+        return ActionDecision(
+            ActionOutcome.WOULD_ACT, f"would request a rebalance, but only observes: {told}"
+        )
+    return ActionDecision(ActionOutcome.ACTS, told)

@@ -31,7 +31,7 @@ class PastBreach:
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class PredictedSaving:
     """Predicted saving. `saved_seconds`: None if unknown. `sentence`: predicate for the subject "it".
     `left_seconds`: predicted remaining time of the breach without action; None if unknown."""
 
@@ -45,7 +45,7 @@ class Worth:
         return self.saved_seconds is None or self.saved_seconds >= PAUSE_SECONDS
 
 
-def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> Worth:
+def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> PredictedSaving:
     """Compute the predicted saving. `past`: past breaches of the datastream; `open_seconds`: duration of the
     present one so far."""
     carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
@@ -53,14 +53,14 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
     alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
     if not alone:
         unknown = "saves an unknown time, because no past breach without action lasted longer"
-        return Worth(None, f"{unknown}; {costs}")
+        return PredictedSaving(None, f"{unknown}; {costs}")
     relief = _relief(effect)
     if relief is None:
         unknown = "saves an unknown time, because no relief of the fullest task is predicted"
-        return Worth(None, f"{unknown}; {costs}")
+        return PredictedSaving(None, f"{unknown}; {costs}")
     lasts = median(alone)
     saved = max(0.0, (lasts - open_seconds) * relief)
-    return Worth(
+    return PredictedSaving(
         saved,
         f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} without action)"
         f" minus {open_seconds:.0f} s so far, times {relief:.0%} of the fullest task's"

@@ -19,16 +19,16 @@ from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import HeldLease
 from monitor.adapters.subjects import groups_of_one, subject_of
 from monitor.causes.evidence import Evidence
-from monitor.latency import Source, Subject
-from monitor.movement.summary import Movements
-from monitor.ports import Hold, Preview
+from monitor.latency import ObjectiveSubject, Source
+from monitor.movement.summary import FleetMovement
+from monitor.ports import LeaseHold, Preview
 from monitor.records.record import IncidentRecord
 
 
 class Instances(NamedTuple):
     """Reports of all instances: partitions, and the lanes of a group as JSON values."""
 
-    movements: Callable[[], Movements]
+    movements: Callable[[], FleetMovement]
     lanes: Callable[[GroupName], Any]
 
 
@@ -53,7 +53,7 @@ class ControlService:
         self._instances = instances
         self._incidents = incidents
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every READY datastream with an objective. Raises Unreachable."""
         listed, problems = self._control.list(), self._problems()
         known = [one.datastream for one in listed.readable]
@@ -64,7 +64,7 @@ class ControlService:
             if _is_judged(one)
         }
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         """Return the partitions that are not OK. Raises Unreachable, DamagedState."""
         return self._instances.movements()
 
@@ -72,7 +72,7 @@ class ControlService:
         """Return False: this is the monitor within the service."""
         return False
 
-    def hold(self) -> Hold:
+    def hold(self) -> LeaseHold:
         """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
         return self._lease.hold()
 
@@ -80,7 +80,7 @@ class ControlService:
         """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
         self._lease.release()
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         """Return the evidence from the lanes of all instances."""
         answer = self._instances.lanes(GroupName(subject.source.group))
         return evidence_of(answer, subject.source, subject.selection)
@@ -106,7 +106,7 @@ def _is_judged(one: Datastream) -> bool:
     return has_objective and one.status is DatastreamStatus.READY
 
 
-def _subject(one: Datastream, problem: Problem | None, *, is_alone: bool) -> Subject:
+def _subject(one: Datastream, problem: Problem | None, *, is_alone: bool) -> ObjectiveSubject:
     subject = subject_of(
         one.objective,
         Source(one.group, one.source),

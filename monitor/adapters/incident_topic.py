@@ -24,7 +24,7 @@ from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from monitor.adapters.fenced_producer import FencedProducer
-from monitor.records.record import NOTES, IncidentRecord, Stored, record_from_json, record_to_json
+from monitor.records.record import NOTES, IncidentRecord, StoredMonitorState, record_from_json, record_to_json
 from monitor.records.row import row_of_incident
 from pinot.schemas import avro_schema
 from pinot.tables import INCIDENTS
@@ -55,13 +55,13 @@ class IncidentTopic:
         self._is_made = False
         self._row_writer: Producer | None = None
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMonitorState:
         """Fence other writers and read the topic; empty if it does not exist yet, as the first incident
         creates it. Raises Unreachable, TimedOut, Refused."""
         self._writer.take()
         with closing(KafkaAdmin(self._cluster)) as admin:
             is_there = admin.describe([self._description.name])
-        return self.read() if is_there else Stored()
+        return self.read() if is_there else StoredMonitorState()
 
     def _make(self) -> None:
         with closing(KafkaAdmin(self._cluster)) as admin:
@@ -75,7 +75,7 @@ class IncidentTopic:
         except HeadraceError as error:
             self._tell_of_rows(str(error))
 
-    def read(self) -> Stored:
+    def read(self) -> StoredMonitorState:
         """Return the latest state of all incidents and notes. Invalid records are logged and skipped.
         Thread-safe.
 
@@ -91,7 +91,7 @@ class IncidentTopic:
         finally:
             consumer.close()
 
-    def _read(self, consumer: Consumer) -> Stored:
+    def _read(self, consumer: Consumer) -> StoredMonitorState:
         found: dict[str, bytes] = {}
         place = TopicPartition(self._description.name, 0)
         first, end = consumer.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
@@ -105,7 +105,9 @@ class IncidentTopic:
             for message in messages:
                 is_over = is_over or _take(message, found)
         notes = {key: value for key, value in found.items() if key.startswith(NOTES)}
-        return Stored(list(_records((key, value) for key, value in found.items() if key not in notes)), notes)
+        return StoredMonitorState(
+            list(_records((key, value) for key, value in found.items() if key not in notes)), notes
+        )
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """Write records and notes and wait for the commit. Raises Fenced if another monitor has loaded them

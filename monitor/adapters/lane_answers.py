@@ -9,7 +9,7 @@ from typing import Any, Final
 from mirror.errors import DamagedState
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.topics import TopicSelection
-from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
+from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.latency import Source
 from monitor.movement.states import MovementState
 
@@ -73,9 +73,9 @@ def _state(name: str | None) -> MovementState | None:
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 
-def _origin(name: str | None) -> Origin | None:
+def _origin(name: str | None) -> BacklogOrigin | None:
     """Parse an origin; None also for origins of newer versions."""
-    return Origin(name) if name is not None and name in set(Origin) else None
+    return BacklogOrigin(name) if name is not None and name in set(BacklogOrigin) else None
 
 
 def _hold(said: Mapping[str, Any] | None) -> QuotaHold | None:

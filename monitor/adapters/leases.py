@@ -8,12 +8,12 @@ from typing import Final
 from mirror.control.audit import MONITOR
 from mirror.control.commands import TriggerRebalance
 from mirror.control.handlers import Control
-from mirror.control.monitors.acts import Acting
+from mirror.control.monitors.acts import MonitorActions
 from mirror.coordination.acting.state import ActingState
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.identifiers import DatastreamName, InstanceName
-from monitor.actions.policy import Act, Record
-from monitor.ports import Hold
+from monitor.actions.policy import ActionRecord, RebalanceAction
+from monitor.ports import LeaseHold
 
 _TOKEN_BYTES: Final = 4
 _BETWEEN: Final = "another monitor, between two turns of this one"
@@ -22,19 +22,19 @@ _BETWEEN: Final = "another monitor, between two turns of this one"
 class HeldLease:
     """Lease of one monitor, for its whole life. `instance`: the instance that it runs in."""
 
-    def __init__(self, acting: Acting, control: Control, instance: InstanceName) -> None:
+    def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
         self._control = control.of(MONITOR)
         self._instance = instance
         self._holder = f"{secrets.token_hex(_TOKEN_BYTES)} within {instance}"[:LONGEST_NAME]
         self._lease = ""
 
-    def hold(self) -> Hold:
+    def hold(self) -> LeaseHold:
         """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
         state = self._acting.hold(self._control, self._holder, self._instance)
         before, (self._lease, other) = self._lease, lease_of(state, self._holder)
         other = other or judged_between(before, self._lease)
-        return Hold(other, record_of(state, self._acting.waiting(state)))
+        return LeaseHold(other, record_of(state, self._acting.waiting(state)))
 
     def release(self) -> None:
         """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
@@ -60,8 +60,10 @@ def judged_between(before: str, now: str) -> str:
     return _BETWEEN if before and now not in ("", before) else ""
 
 
-def record_of(state: ActingState, waiting: DatastreamName | None) -> Record:
+def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecord:
     """Return the state of acting that decisions use."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
-    return Record(off, tuple(Act(one.datastream, one.time_ms) for one in state.acts), waiting or "")
+    return ActionRecord(
+        off, tuple(RebalanceAction(one.datastream, one.time_ms) for one in state.acts), waiting or ""
+    )

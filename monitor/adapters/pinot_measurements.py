@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from mirror.ports import Clock
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_share
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
-from monitor.objectives.past import TopicSums
+from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
@@ -46,13 +46,13 @@ class PinotMeasurements:
         return observations(arrived(self._client, when, together), lags, now_ms)
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         """Return the measurements of a past time range. Raises Unreachable, AnalyticsError."""
         when, ages = TimeRange.up_to(piece.until_ms, piece.length_ms), sorted(milliseconds)
         found = lateness(self._client, when, ages, together)
         late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}
-        return TopicSums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
+        return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
 
 
 def _late(beyond: Sequence[float], within: Sequence[float], age_ms: int) -> list[float]:

@@ -22,17 +22,24 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicSelection
 from mirror.wording import counted
-from monitor.actions.policy import Act, Record
+from monitor.actions.policy import ActionRecord, RebalanceAction
 from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import judged_between
 from monitor.adapters.subjects import groups_of_one, subject_of
 from monitor.causes.evidence import Evidence
-from monitor.latency import Source, Subject
+from monitor.latency import ObjectiveSubject, Source
 from monitor.leader_monitor import PART
 from monitor.movement.states import MovementState
-from monitor.movement.summary import NOTHING_KNOWN, LossAhead, Movement, Movements, Moving, StateCount
-from monitor.ports import Hold, Preview, Rest
+from monitor.movement.summary import (
+    NOTHING_KNOWN,
+    DatastreamStates,
+    FleetMovement,
+    LossAhead,
+    Movement,
+    StateCount,
+)
+from monitor.ports import InstanceClient, LeaseHold, Preview
 
 _TOKEN_BYTES: Final = 4
 
@@ -40,15 +47,15 @@ _TOKEN_BYTES: Final = 4
 class RestService:
     """Client of the service through one instance; any instance will do."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest
         # Unique among processes, even on hosts with equal names.
         name = f"{secrets.token_hex(_TOKEN_BYTES)} at {socket.gethostname()}:{os.getpid()}"
         self._holder = name[:LONGEST_NAME]
         self._lease = ""
-        self._read: Mapping[str, tuple[Mapping[str, Any], Subject]] = {}
+        self._read: Mapping[str, tuple[Mapping[str, Any], ObjectiveSubject]] = {}
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every READY datastream with an objective."""
         found, answer = {}, self._rest.get("/v1/datastreams")
         is_whole = all(one["status"] in _STATUSES for one in answer)  # no definition is damaged
@@ -63,17 +70,19 @@ class RestService:
         self._read = found
         return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         """Return the partitions that are not OK; nothing known if the instance is of an older version."""
         try:
             answer = self._rest.get("/v1/movement")
         except NotFound:
             return NOTHING_KNOWN
         found = {
-            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one), one.get("destination", ""))
+            DatastreamName(one["name"]): DatastreamStates(
+                one["cluster"], _movement(one), one.get("destination", "")
+            )
             for one in answer["datastreams"]
         }
-        return Movements(found, answer["is_complete"])
+        return FleetMovement(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
         """Return whether the leader runs the monitor, according to its health or that of the next instance
@@ -84,19 +93,21 @@ class RestService:
         answers = [one["health"] for one in self._rest.get("/v1/instances")]
         return any(PART in one["parts"] for one in [one for one in answers if one is not None][:1])
 
-    def hold(self) -> Hold:
+    def hold(self) -> LeaseHold:
         """Renew the lease, or acquire it if no other monitor holds it. Instances of older versions have no
         leases."""
         try:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
         except NotFound:
-            return Hold("", None)
+            return LeaseHold("", None)
         before, self._lease, found = self._lease, answer["lease"], answer["monitor"]
-        acts = tuple(Act(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"])
+        acts = tuple(
+            RebalanceAction(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"]
+        )
         switch = found["acting"]
         off = "" if switch["is_on"] else switch["reason"] or f"by {switch['requested_by']}"
         other = judged_between(before, self._lease) if self._lease else found["holder"]
-        return Hold(other, Record(off, acts, found["waiting"] or ""))
+        return LeaseHold(other, ActionRecord(off, acts, found["waiting"] or ""))
 
     def release(self) -> None:
         """Release the lease, so that another monitor can take over at once."""
@@ -104,7 +115,7 @@ class RestService:
             self._lease = ""
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         """Return the evidence from the lanes of all instances. An instance of an older version ignores the
         filter and returns all lanes."""
         answer = self._rest.get("/v1/lanes", datastream=subject.source.group)
@@ -163,7 +174,7 @@ def _group(one: Mapping[str, Any]) -> str:
     return str(one["metadata"].get(TASK_PREFIX) or one["name"])
 
 
-def _subject(one: Mapping[str, Any]) -> Subject:
+def _subject(one: Mapping[str, Any]) -> ObjectiveSubject:
     source, problem = one["source"], one["problem"] or {"reason": "", "sets_aside": False}
     subject = subject_of(
         LatencyObjective(**one["objective"]) if one["objective"] else None,
@@ -185,7 +196,7 @@ _FIELDS: Final = frozenset(one.name for one in fields(Advice))
 class RestAdvice:
     """Reads the sizing advice from one instance; any instance will do."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest
 
     def __call__(self) -> Advice | None:

@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.topics import TopicSelection
-from monitor.latency import Source, Subject
+from monitor.latency import ObjectiveSubject, Source
 
 _NAMES_SHOWN: Final = 5
 
@@ -23,10 +23,10 @@ def subject_of(
     paused: Iterable[str],
     reason: str,
     sets_aside: bool,
-) -> Subject:
+) -> ObjectiveSubject:
     """Return the subject. `paused`: topics with paused partitions; only some are named. `reason`: problem of
     the datastream, or empty; `sets_aside`: part of the datastream is not copied for that reason."""
-    return Subject(
+    return ObjectiveSubject(
         objective,
         source,
         selection,

@@ -18,9 +18,9 @@ from librdkafka.settings import consumer_settings
 from mirror.errors import AnalyticsError, TimedOut, Unreachable
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
-from monitor.objectives.past import TopicSums
+from monitor.objectives.past import TopicLatencySums
 from monitor.recent_rows import RecentRows, columns_read
 
 _log = structlog.get_logger(__name__)
@@ -104,8 +104,8 @@ class TopicMeasurements:
         return self._rows.observe(now_ms, window_ms)
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         """Return the measurements of every topic in a piece of the last hour. Raises like `observe`, and
         AnalyticsError for an older piece or too many rows."""
         now_ms = self._clock.now_ms()

@@ -83,7 +83,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class AlertNotice:
     """One state of an alert, as sent to a receiver. `ended_ms` is None while it fires; `link` is the REST
     address of its subject."""
 
@@ -115,7 +115,7 @@ class Style:
     runbook: str
     service: str
 
-    def notice(self, alert: Alert, ended_ms: int | None = None) -> Notice:
+    def notice(self, alert: Alert, ended_ms: int | None = None) -> AlertNotice:
         """Return the notice of a firing alert, or of one resolved at `ended_ms`."""
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
@@ -125,7 +125,7 @@ class Style:
         texts["datastreams"] = ", ".join(alert.datastreams[:_MOST_NAMES])
         texts["runbook_url"] = self.runbook.replace("{alertname}", name) or f"docs/runbooks/{name}.md"
         where = f"/v1/datastreams/{quote(alert.datastream, safe='')}" if alert.datastream else "/v1/health"
-        return Notice(
+        return AlertNotice(
             {key: legible(value) for key, value in (labels | dict(self.labels)).items() if value},
             {key: legible(value) for key, value in texts.items() if value},
             self.service + where,

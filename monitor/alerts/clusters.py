@@ -17,10 +17,10 @@ from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
 from monitor.alerts.catalogue import DESTINATION_AWAY, SOURCE_AWAY
 from monitor.causes.diagnosis import Cause
-from monitor.cycle import Finding
-from monitor.latency import Standing
+from monitor.cycle import TurnResult
+from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
-from monitor.movement.summary import Movements, Moving, StateCount
+from monitor.movement.summary import DatastreamStates, FleetMovement, StateCount
 
 AWAY: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.SOURCE_AWAY: SOURCE_AWAY,
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
-def faults_of(findings: Mapping[DatastreamName, Finding], movements: Movements) -> list[Fault]:
+def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
     """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
     late because one has not responded for longer than their objective."""
     found = []
@@ -66,7 +66,7 @@ def faults_of(findings: Mapping[DatastreamName, Finding], movements: Movements) 
     return found
 
 
-def _away(name: DatastreamName, one: Moving, count: StateCount) -> Fault:
+def _away(name: DatastreamName, one: DatastreamStates, count: StateCount) -> Fault:
     kind = AWAY[count.state]
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
     said = f"{count.worst}{since}: {count.reason or count.state.value}"
@@ -74,7 +74,7 @@ def _away(name: DatastreamName, one: Moving, count: StateCount) -> Fault:
     return Fault(name, kind, cluster, count.partitions, count.worst, said, since_ms, count.is_idle)
 
 
-def _unanswered(name: DatastreamName, one: Moving, finding: Finding) -> Iterator[Fault]:
+def _unanswered(name: DatastreamName, one: DatastreamStates, finding: TurnResult) -> Iterator[Fault]:
     cause = finding.diagnosis
     if cause is not None and cause.cause in _UNANSWERED:
         kind, figure = _UNANSWERED[cause.cause]
@@ -82,7 +82,7 @@ def _unanswered(name: DatastreamName, one: Moving, finding: Finding) -> Iterator
             yield Fault(name, kind, _cluster(one, kind), 0, "", cause.sentence, None)
 
 
-def _cluster(one: Moving, kind: AlertKind) -> str:
+def _cluster(one: DatastreamStates, kind: AlertKind) -> str:
     return one.cluster if kind is SOURCE_AWAY else one.destination
 
 
@@ -131,8 +131,8 @@ class Outages:
         self,
         faults: Collection[Fault],
         fired: Collection[AlertKey],
-        findings: Mapping[DatastreamName, Finding],
-        movements: Movements,
+        findings: Mapping[DatastreamName, TurnResult],
+        movements: FleetMovement,
         now: float,
     ) -> None:
         """Update the state after a turn. `fired`: keys of the alerts that fire."""
@@ -161,10 +161,10 @@ class Outages:
 
 
 def _is_behind(
-    name: DatastreamName, findings: Mapping[DatastreamName, Finding], movements: Movements
+    name: DatastreamName, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
 ) -> bool:
     finding, moving = findings.get(name), movements.datastreams.get(name)
-    if finding is not None and finding.verdict.standing is not Standing.WITHIN:
+    if finding is not None and finding.verdict.standing is not ObjectiveStatus.WITHIN:
         return True
     if moving is None:
         return not movements.is_complete

@@ -42,13 +42,13 @@ from monitor.alerts.catalogue import (
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
 from monitor.causes.diagnosis import Cause
-from monitor.cycle import Finding
-from monitor.latency import Standing
-from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, Movements
+from monitor.cycle import TurnResult
+from monitor.latency import ObjectiveStatus
+from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, FleetMovement
 from monitor.records.record import IncidentRecord, Phase
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
 
     ms: int
@@ -97,12 +97,12 @@ class AlertPatience:
 
 
 @dataclass(slots=True)
-class _Condition:
+class _SeenCondition:
     """A condition that was seen. `alert`: as last seen. `is_inherited`: only a previous monitor has seen
     it."""
 
     alert: Alert
-    since: Moment
+    since: ClockReading
     seen: float
     fires: bool = False
     is_inherited: bool = False
@@ -113,13 +113,13 @@ class Conditions:
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
-        self._held: dict[AlertKey, _Condition] = {}
+        self._held: dict[AlertKey, _SeenCondition] = {}
         self._outages = Outages(patience.catching_up_seconds)
         self._recovered: set[str] = set()
         """Datastreams whose alert resolved before their incident closed. A second alert lasts until the
         incident closes, so that a datastream close to its objective does not page every few minutes."""
 
-    def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
+    def restore(self, records: Iterable[IncidentRecord], now: ClockReading) -> list[Alert]:
         """Restore the alerts of incidents opened by a previous monitor; they fire since the incident
         opened."""
         restored = []
@@ -131,17 +131,17 @@ class Conditions:
             restored.append(self._inherit(alert, now))
         return restored
 
-    def resume(self, alerts: Iterable[Alert], now: Moment) -> list[Alert]:
+    def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
         """Restore alerts sent by a previous monitor; they keep their start and resolve if their condition is
         not seen. For the alert of an incident, the start given here is the exact one."""
         return [self._inherit(alert, now) for alert in alerts]
 
-    def _inherit(self, alert: Alert, now: Moment) -> Alert:
+    def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
         held = self._held.get(alert.key)
         known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
-        since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
+        since = ClockReading(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
         is_own = held is not None and not held.is_inherited
-        self._held[alert.key] = _Condition(known, since, now.seconds, fires=True, is_inherited=not is_own)
+        self._held[alert.key] = _SeenCondition(known, since, now.seconds, fires=True, is_inherited=not is_own)
         return known
 
     @property
@@ -151,9 +151,9 @@ class Conditions:
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, Finding],
-        now: Moment,
-        movements: Movements = NOTHING_KNOWN,
+        findings: Mapping[DatastreamName, TurnResult],
+        now: ClockReading,
+        movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
@@ -175,8 +175,8 @@ class Conditions:
     def nothing_judged(
         self,
         reason: str,
-        now: Moment,
-        movements: Movements = NOTHING_KNOWN,
+        now: ClockReading,
+        movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
         """Return the alerts that fire after a turn without findings about objectives.
@@ -193,7 +193,7 @@ class Conditions:
         return self._firing(now)
 
     def _drafts_of(
-        self, name: DatastreamName, finding: Finding, movements: Movements, now: Moment
+        self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
         """Yield the problems of a datastream. `_see` sets their start."""
         verdict, cluster = finding.verdict, finding.cluster
@@ -202,19 +202,21 @@ class Conditions:
         does = partitions_text(moving.movement) if moving is not None else ""
         said = "; ".join(filter(None, (verdict.sentence, does)))
         if _is_late(finding, late) and (late is not None or not verdict.is_halted):
-            is_unseen = late is not None and late.is_inherited and verdict.standing is not Standing.BREACHED
+            is_unseen = (
+                late is not None and late.is_inherited and verdict.standing is not ObjectiveStatus.BREACHED
+            )
             yield late.alert if late is not None and is_unseen else _late_alert(name, finding, said, late)
         if verdict.is_halted:
             halted = Alert(HALTED, f"{name} is not fully copied", said, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
                 yield halted
-        if verdict.standing is Standing.UNKNOWN:
+        if verdict.standing is ObjectiveStatus.UNKNOWN:
             summary = f"cannot determine whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
         yield from self._burning(name, finding)
 
     def _faults(
-        self, findings: Mapping[DatastreamName, Finding], movements: Movements, now: Moment
+        self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
         """Return faults of clusters, except for datastreams whose own alert already reports them."""
         fired = {key for key, one in self._held.items() if one.fires}
@@ -222,7 +224,7 @@ class Conditions:
         self._outages.look(found, fired, findings, movements, now.seconds)
         return found
 
-    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: Moment) -> bool:
+    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
         """Return whether the datastream's own alert began with the fault and the cluster has no alert yet."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
@@ -239,7 +241,7 @@ class Conditions:
         return draft.datastream in names
 
     def _of_partitions(
-        self, movements: Movements, covered: Collection[DatastreamName], faults: Collection[Fault]
+        self, movements: FleetMovement, covered: Collection[DatastreamName], faults: Collection[Fault]
     ) -> list[Alert]:
         """Return the alerts about partitions and clusters.
 
@@ -269,7 +271,7 @@ class Conditions:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
-    def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
+    def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
         At most one starts per turn; firing alerts continue, also while the burn rate is unknown."""
@@ -297,16 +299,16 @@ class Conditions:
                 is_told = True
             is_told = is_told or bool(said)
 
-    def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
+    def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
         """Record the conditions seen now. A draft identical to the held alert means that its end is
         unknown."""
         for draft in drafts:
-            held = self._held.setdefault(draft.key, _Condition(draft, now, now.seconds))
+            held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
             held.seen = now.seconds
             held.alert = replace(draft, since_ms=held.since.ms)
 
-    def _forget(self, now: Moment, kinds: Collection[AlertKind] = CATALOGUE) -> None:
+    def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """Drop conditions that were not seen now and either never fired or are resolved."""
         kept = {
             key: one
@@ -317,14 +319,14 @@ class Conditions:
         self._recovered |= {key.datastream for key in gone if key.name == LATE.name}
         self._held = kept
 
-    def _stays(self, one: _Condition, now: Moment) -> bool:
+    def _stays(self, one: _SeenCondition, now: ClockReading) -> bool:
         if one.is_inherited and one.alert.kind in OF_ITSELF:
             return now.seconds - one.seen < self._patience.before(one.alert.kind)
         if one.alert.kind is LATE and one.alert.datastream in self._recovered:
             return one.fires
         return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
 
-    def _firing(self, now: Moment) -> list[Alert]:
+    def _firing(self, now: ClockReading) -> list[Alert]:
         for one in self._held.values():
             lasted = now.seconds - one.since.seconds
             if one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind):
@@ -336,7 +338,7 @@ _SAME_CAUSE_MS: Final = 120_000
 """Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
 
 
-def _is_late(finding: Finding, late: _Condition | None) -> bool:
+def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident is justified now.
 
     An alert that fires continues while the standing is unknown; one that resolved fires again after as many
@@ -344,11 +346,11 @@ def _is_late(finding: Finding, late: _Condition | None) -> bool:
     if not finding.incident.is_open:
         return False
     if late is None:
-        return finding.verdict.standing is Standing.BREACHED and finding.incident.breaches != 1
-    return finding.verdict.standing is not Standing.WITHIN
+        return finding.verdict.standing is ObjectiveStatus.BREACHED and finding.incident.breaches != 1
+    return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 
-def _late_alert(name: DatastreamName, finding: Finding, said: str, late: _Condition | None) -> Alert:
+def _late_alert(name: DatastreamName, finding: TurnResult, said: str, late: _SeenCondition | None) -> Alert:
     """Return the alert of an incident; an action taken against another cause than the present one is
     omitted."""
     found = finding.diagnosis
@@ -361,7 +363,7 @@ def _late_alert(name: DatastreamName, finding: Finding, said: str, late: _Condit
     return Alert(LATE, summary, said, 0, name, finding.cluster, done)
 
 
-def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movements: Movements) -> bool:
+def _is_there(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
     """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
     if alert.kind in OF_ITSELF:
         return True

@@ -10,13 +10,13 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
 from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG
-from monitor.alerts.conditions import Conditions, Moment
+from monitor.alerts.conditions import ClockReading, Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
-from monitor.alerts.told import ToldAlert
-from monitor.cycle import Finding
-from monitor.movement.summary import Movements
+from monitor.alerts.told import InheritedAlert
+from monitor.cycle import TurnResult
+from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ class AlertDispatch:
         start, when this monitor sees them, and their end in any case."""
         self._continue(self._conditions.restore(records, self._now()), {})
 
-    def resume(self, alerts: Iterable[ToldAlert]) -> None:
+    def resume(self, alerts: Iterable[InheritedAlert]) -> None:
         """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""
         found = list(alerts)
         told = {one.alert.key: one.receivers for one in found}
@@ -96,13 +96,13 @@ class AlertDispatch:
             for key, notice in keys.items()
         }
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         """Process the findings of a turn, one per evaluated datastream, and the states of partitions."""
         now = self._now()
         self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
-    def nothing_judged(self, reason: str, movements: Movements) -> None:
+    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
         """Process a turn without findings."""
         now = self._now()
         self._metrics.objectives.show({})
@@ -119,10 +119,10 @@ class AlertDispatch:
             found.append(Alert(WATCHDOG, "the monitor is running", "this alert always fires", self._began_ms))
         return [*found, *self._recommend(self._clock.now_ms())]
 
-    def _now(self) -> Moment:
-        return Moment(self._clock.now_ms(), self._clock.monotonic())
+    def _now(self) -> ClockReading:
+        return ClockReading(self._clock.now_ms(), self._clock.monotonic())
 
-    def _publish(self, alerts: Sequence[Alert], now: Moment) -> None:
+    def _publish(self, alerts: Sequence[Alert], now: ClockReading) -> None:
         former, self._firing = self._firing, {one.key: one for one in alerts}
         ended = [one for key, one in former.items() if not _is_told_as(one, self._firing.get(key))]
         for alert in alerts:

@@ -29,7 +29,7 @@ from monitor.alerts.catalogue import (
     TRUNCATED,
 )
 from monitor.movement.states import MovementState
-from monitor.movement.summary import LossAhead, Movement, Moving, StateCount
+from monitor.movement.summary import DatastreamStates, LossAhead, Movement, StateCount
 
 _KINDS: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.STALL: STALLED,
@@ -60,7 +60,7 @@ OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values(), *OF_CLUSTERS})
 """Kinds of alerts about partitions, raised for datastreams with and without an objective."""
 
 
-def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
+def state_alerts(name: DatastreamName, one: DatastreamStates) -> Iterator[Alert]:
     """Yield one alert per state. `Conditions` sets their start."""
     for count in one.movement.states:
         kind = _KINDS.get(count.state)
@@ -79,7 +79,7 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
 
 
 def loss_alert(
-    name: DatastreamName, one: Moving, within_seconds: float, least_share: float = 0.0
+    name: DatastreamName, one: DatastreamStates, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
     """Return the alert about records that the source deletes within that time before they are copied.
 

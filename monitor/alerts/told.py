@@ -18,7 +18,7 @@ from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey
 from monitor.alerts.catalogue import CATALOGUE, CATCHING_UP, HALTED, WATCHDOG
 from monitor.alerts.partitions import OF_PARTITIONS
-from monitor.records.book import Matter
+from monitor.records.book import DatastreamProblem
 from monitor.records.record import NOTES, UNREADABLE, moment_of
 
 _log = structlog.get_logger(__name__)
@@ -29,14 +29,14 @@ _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
 _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
 
 
-class ToldAlert(NamedTuple):
+class InheritedAlert(NamedTuple):
     """An alert that fired for a previous monitor, and the names of the receivers that have it."""
 
     alert: Alert
     receivers: frozenset[str] = frozenset()
 
 
-class ToldAlerts:
+class InheritedAlerts:
     """Each firing alert as it began, so that a description that changes every turn does not cause a write
     every turn."""
 
@@ -69,21 +69,21 @@ class ToldAlerts:
         }
 
 
-def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
+def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:
     """Return the problems of datastreams other than missed objectives. Catching up is progress, not an
     incident."""
-    found: dict[DatastreamName, list[Matter]] = {}
+    found: dict[DatastreamName, list[DatastreamProblem]] = {}
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
-            matter = Matter(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
+            matter = DatastreamProblem(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
             for name in (one.datastream,) if one.datastream else one.datastreams:
                 found.setdefault(DatastreamName(name), []).append(matter)
     return found
 
 
-def told_alerts(values: Iterable[bytes]) -> list[ToldAlert]:
+def told_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
     """Parse stored records; log and skip alerts that this version does not know."""
-    found: list[ToldAlert] = []
+    found: list[InheritedAlert] = []
     for value in values:
         try:
             stored = list(json.loads(value)["alerts"])
@@ -92,7 +92,7 @@ def told_alerts(values: Iterable[bytes]) -> list[ToldAlert]:
             continue
         for one in stored:
             try:
-                found.append(ToldAlert(_alert_of(one), frozenset(map(str, one.get("told", ())))))
+                found.append(InheritedAlert(_alert_of(one), frozenset(map(str, one.get("told", ())))))
             except UNREADABLE as error:
                 _leave_out(one, error)
     return found

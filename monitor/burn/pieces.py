@@ -22,7 +22,7 @@ _MOST_OF_IT: Final = 4
 """Maximum of that delay, as a fraction of the window (1/4)."""
 
 
-class Piece(NamedTuple):
+class TimeRangePiece(NamedTuple):
     """A time range in epoch milliseconds. A measurement at `until_ms` belongs to it; one at `since_ms` does
     not, because it covers the time before."""
 
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
         return self.until_ms - self.since_ms
 
 
-def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
+def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
     """Return the pieces of a window that ends now, oldest first. All are whole steps, except the last one and
     the first one of a short window."""
     first = _first_step(seconds * 1_000)
@@ -46,7 +46,7 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
         steps = (step for step in _STEPS_MS if at_ms % step == 0 and at_ms + step <= now_ms)
         whole = next(steps, _STEPS_MS[-1] - at_ms % _STEPS_MS[-1])
         until_ms = min(at_ms + whole, now_ms)
-        found.append(Piece(at_ms, until_ms))
+        found.append(TimeRangePiece(at_ms, until_ms))
         at_ms = until_ms
     return tuple(found)
 

@@ -17,7 +17,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.wording import exact_duration_text
 from monitor.burn.pieces import looked_at_seconds
-from monitor.burn.tally import Tally, bad_share
+from monitor.burn.tally import LatencyTally, bad_share
 
 DAY_SECONDS: Final = 86_400
 _LONGEST_SECONDS: Final = 30 * DAY_SECONDS
@@ -72,7 +72,7 @@ def length_text(seconds: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Burn:
+class BurnResult:
     """Result of a rule. A rate is None if its window could not be read completely."""
 
     rule: BurnRule
@@ -108,7 +108,7 @@ class Budget:
     objective: Objective
     left: float | None
     days: int
-    burns: tuple[Burn, ...] = ()
+    burns: tuple[BurnResult, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -116,12 +116,12 @@ class Budget:
         return all(None not in (burn.long_rate, burn.short_rate) for burn in self.burns)
 
     @property
-    def firing(self) -> tuple[Burn, ...]:
+    def firing(self) -> tuple[BurnResult, ...]:
         """Results of the rules that fire."""
         return tuple(burn for burn in self.burns if burn.is_firing)
 
     @property
-    def lasting(self) -> tuple[Burn, ...]:
+    def lasting(self) -> tuple[BurnResult, ...]:
         """Results of the rules that keep a firing alert."""
         return tuple(burn for burn in self.burns if burn.is_lasting)
 
@@ -149,7 +149,7 @@ def _rate_text(rate: float | None, seconds: int) -> str:
 
 def judge_budget(
     objective: Objective,
-    tallies: Mapping[int, Tally | None],
+    tallies: Mapping[int, LatencyTally | None],
     rules: Sequence[BurnRule],
     minimum_records: int,
     most_days: int,
@@ -165,5 +165,7 @@ def judge_budget(
     }
     days = min(objective.period_days, most_days)
     whole = rates.get(days * DAY_SECONDS)
-    burns = tuple(Burn(rule, rates.get(rule.long_seconds), rates.get(rule.short_seconds)) for rule in rules)
+    burns = tuple(
+        BurnResult(rule, rates.get(rule.long_seconds), rates.get(rule.short_seconds)) for rule in rules
+    )
     return Budget(objective, None if whole is None else 1 - whole, days, burns)

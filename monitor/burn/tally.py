@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mirror.model.metrics import LATENCY_BOUNDS_MS, latency_bucket
 
 
-class Tally(NamedTuple):
+class LatencyTally(NamedTuple):
     """Additive measurements of a time range. `late`: number of late records, interpolated from a histogram
     and therefore not an integer."""
 
@@ -24,7 +24,7 @@ class Tally(NamedTuple):
     stale_seconds: float = 0.0
 
 
-NOTHING = Tally()
+NOTHING = LatencyTally()
 
 
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
@@ -46,7 +46,7 @@ def late_share(milliseconds: int) -> float:
     return 1 - min(within, 1.0)
 
 
-def bad_share(tally: Tally, seconds: float, minimum_records: int) -> float:
+def bad_share(tally: LatencyTally, seconds: float, minimum_records: int) -> float:
     """Return the bad share of a window, 0 to 1, as defined in the module docstring."""
     of_records = tally.late / tally.records if tally.records >= max(minimum_records, 1) else 0.0
     return max(of_records, min(tally.stale_seconds / seconds, 1.0))

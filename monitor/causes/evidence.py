@@ -25,7 +25,7 @@ class Phases(NamedTuple):
         return self.wait + self.fetch + self.queue + self.produce
 
 
-class Origin(StrEnum):
+class BacklogOrigin(StrEnum):
     """Event that left the backlog of a lane that has been behind ever since."""
 
     CREATION = "creation"
@@ -71,7 +71,7 @@ class LaneEvidence:
     fetch_unanswered: float | None = None
     produce_unanswered: float | None = None
     hold: QuotaHold | None = None
-    origin: Origin | None = None
+    origin: BacklogOrigin | None = None
     origin_ms: int | None = None
 
     @property

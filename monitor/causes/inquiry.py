@@ -37,7 +37,7 @@ _COPYING: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InquiryResult:
     """Result of a look. `diagnosis`: None while there is none; `failure`: reason for which the evidence could
     not be read, or empty. `is_news`: the cause differs from the previous one."""
 
@@ -53,15 +53,15 @@ class Answer:
         return f"cause unknown: {self.failure}" if self.failure else ""
 
 
-NO_ANSWER: Final = Answer()
+NO_ANSWER: Final = InquiryResult()
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PreviousLook:
     """A previous look. `waiting`: backlog of each partition in records."""
 
     asked_at: float
-    answer: Answer
+    answer: InquiryResult
     waiting: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -70,7 +70,7 @@ class Inquiry:
     thread-safe."""
 
     def __init__(self) -> None:
-        self._known: dict[DatastreamName, _Asked] = {}
+        self._known: dict[DatastreamName, _PreviousLook] = {}
         self._causes: dict[DatastreamName, Cause] = {}
         self._left = MOST_QUESTIONS
 
@@ -80,20 +80,22 @@ class Inquiry:
         self._known = {name: one for name, one in self._known.items() if name in late}
         self._causes = {name: one for name, one in self._causes.items() if name in late}
 
-    def look(self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float) -> Answer:
+    def look(
+        self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
+    ) -> InquiryResult:
         """Return the cause of its lateness, calling `ask` for evidence if a look is due. `now`: monotonic
         seconds."""
         known = self._known.get(name)
         if known is not None and (now - known.asked_at < LEAST_SECONDS or not self._left):
-            return Answer(known.answer.diagnosis, known.answer.failure)
+            return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return Answer(failure="not examined yet, other datastreams come first")
+            return InquiryResult(failure="not examined yet, other datastreams come first")
         self._left -= 1
         try:
             evidence = ask()
         except HeadraceError as error:
             _log.warning("cause unknown", datastream=name, reason=str(error))
-            self._known[name] = _Asked(now, Answer(failure=str(error)))
+            self._known[name] = _PreviousLook(now, InquiryResult(failure=str(error)))
         else:
             found, before = diagnose(evidence, limit_ms), self._causes.get(name)
             is_new = before not in OF_PLACEMENT
@@ -105,8 +107,8 @@ class Inquiry:
             elif found.rests_on_wait:
                 found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
             self._causes[name] = found.cause
-            self._known[name] = _Asked(
-                now, Answer(found, is_news=before is not found.cause), _waiting(evidence)
+            self._known[name] = _PreviousLook(
+                now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence)
             )
         return self._known[name].answer
 
@@ -115,7 +117,7 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
     return {one.partition: one.lag_records for one in evidence.lanes if one.lag_records is not None}
 
 
-def _since(evidence: Evidence, former: _Asked, now: float) -> Evidence:
+def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
     """Return the evidence with lanes whose backlog has shrunk since the previous look marked as catching
     up."""
     seconds = now - former.asked_at

@@ -62,8 +62,8 @@ from typing import Final
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.load import HOT_SHARE
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
-from monitor.causes.sentences import Findings, sentence_of
+from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
+from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
@@ -82,9 +82,9 @@ _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States, judged over the last minutes, in which a lane without a present backlog is not late."""
 _BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
 _ORIGINS: Final = {
-    Origin.CREATION: Cause.INITIAL_COPY,
-    Origin.PAUSE: Cause.AFTER_PAUSE,
-    Origin.WORKER: Cause.WORKER_LOST,
+    BacklogOrigin.CREATION: Cause.INITIAL_COPY,
+    BacklogOrigin.PAUSE: Cause.AFTER_PAUSE,
+    BacklogOrigin.WORKER: Cause.WORKER_LOST,
 }
 _OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
 _WAITS: Final = {
@@ -188,7 +188,7 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or an operator's pause counts whatever the clusters do meanwhile."""
-    if lane.origin is Origin.WORKER:
+    if lane.origin is BacklogOrigin.WORKER:
         return lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
         return False
@@ -317,7 +317,7 @@ def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     return not is_waiting or phases.total >= limit_ms / 2
 
 
-def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> Findings:
+def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> CauseFigures:
     mates: Sequence[LaneEvidence] = ()
     hot = None
     if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
@@ -330,4 +330,4 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
         held = tuple(filter(None, (hold_of(one, evidence.of_tasks) for one in lanes)))
     if cause is Cause.OUR_QUOTA:
         can_move = any(one.owner is QuotaOwner.TASK for one in held)
-    return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move, held)
+    return CauseFigures(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move, held)

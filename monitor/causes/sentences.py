@@ -9,7 +9,7 @@ from typing import Final
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.wording import clock_text, counted, duration_text, rate_text
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import LaneEvidence, Origin, Phases
+from monitor.causes.evidence import BacklogOrigin, LaneEvidence, Phases
 from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
@@ -17,7 +17,7 @@ _SPENT: Final = {"wait": "waiting at the source"}
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class CauseFigures:
     """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `mates`: all lanes of
     the affected task; `hot`: the partition that carries most of its load. `silent`: instances that did not
     respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
@@ -103,7 +103,7 @@ class Findings:
         return found
 
 
-def sentence_of(cause: Cause, found: Findings) -> str:
+def sentence_of(cause: Cause, found: CauseFigures) -> str:
     """Describe a cause: `destination-bound: produce takes 900 ms of 950 ms on average (3 of 4 late
     partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
@@ -112,7 +112,7 @@ def sentence_of(cause: Cause, found: Findings) -> str:
     return f"{cause}: {detail}{of}"
 
 
-def _details(cause: Cause, found: Findings) -> Sequence[str]:
+def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
     match cause:
         case Cause.PAUSED | Cause.OPEN_TRANSACTION:
             return (_named(found.lanes),)
@@ -142,14 +142,16 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _lost(lanes: Sequence[LaneEvidence]) -> str:
-    times = [one.origin_ms for one in lanes if one.origin is Origin.WORKER and one.origin_ms is not None]
+    times = [
+        one.origin_ms for one in lanes if one.origin is BacklogOrigin.WORKER and one.origin_ms is not None
+    ]
     if times:
         return f"lost at {clock_text(min(times))} and replaced"
     stopped = [one for one in lanes if one.state is MovementState.STOP]
     return _named(stopped) if stopped else ""
 
 
-def _carried(cause: Cause, found: Findings) -> str:
+def _carried(cause: Cause, found: CauseFigures) -> str:
     task, rate = found.mates[0].task, rate_text(found.task_rate or 0.0)
     if cause is Cause.HOT_PARTITION and found.hot is not None:
         alone = "" if found.can_move else ", which has no other partition"
@@ -162,7 +164,7 @@ def _carried(cause: Cause, found: Findings) -> str:
     return f"{found.lanes[0].instance}, with {counted(tasks, 'late task')}"
 
 
-def _busy(found: Findings) -> str:
+def _busy(found: CauseFigures) -> str:
     cores, waited = found.worker_cpu, found.worker_waited
     if cores is None:
         return ""
@@ -170,7 +172,7 @@ def _busy(found: Findings) -> str:
     return f"the worker process is {min(cores, 1.0):.0%} busy{more}"
 
 
-def _has_time(found: Findings) -> str:
+def _has_time(found: CauseFigures) -> str:
     """Return the load of the worker process as evidence that the mirror is not the bottleneck."""
     cores = found.worker_cpu
     return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
@@ -211,7 +213,7 @@ def _length(milliseconds: float) -> str:
     return duration_text(milliseconds / 1_000)
 
 
-def _unanswered(found: Findings) -> str:
+def _unanswered(found: CauseFigures) -> str:
     waits = [f"{name} has waited {duration_text(seconds)}" for name, seconds in found.unanswered.items()]
     return f"{' and '.join(waits)} for a response" if waits else ""
 

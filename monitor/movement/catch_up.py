@@ -13,7 +13,7 @@ _CERTAINTY: Final = 2.0
 trend."""
 
 
-class Approach(NamedTuple):
+class CatchUpRate(NamedTuple):
     """Mean decrease of the backlog in offsets per second. `is_certain`: the decrease is statistically
     significant. `since`: time of the largest backlog, in monotonic seconds."""
 
@@ -22,7 +22,7 @@ class Approach(NamedTuple):
     since: float
 
 
-def approach(history: LaneHistory) -> Approach | None:
+def approach(history: LaneHistory) -> CatchUpRate | None:
     """Return the decrease since the largest backlog in the window, because earlier events such as an outage
     no longer matter. None if the latest waypoint has the largest backlog."""
     waits, waypoints = history.waits, history.waypoints
@@ -35,14 +35,14 @@ def approach(history: LaneHistory) -> Approach | None:
     seconds, fallen = waypoints[-1].at - waypoints[peak].at, waits[peak] - waits[-1]
     mean = fallen / seconds
     if steps < _LEAST_FALLS:
-        return Approach(mean, False, waypoints[peak].at)
+        return CatchUpRate(mean, False, waypoints[peak].at)
     # The sum of (fall - mean * length)^2 / length.
     squares = max(sum(history.unrest[peak:]) - mean * fallen, 0.0)
     is_certain = mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1)
-    return Approach(mean, is_certain, waypoints[peak].at)
+    return CatchUpRate(mean, is_certain, waypoints[peak].at)
 
 
-def eta_seconds(found: Approach | None, history: LaneHistory, now: float) -> float | None:
+def eta_seconds(found: CatchUpRate | None, history: LaneHistory, now: float) -> float | None:
     """Return the seconds until the backlog is empty at the present rate; None if it does not shrink
     significantly. `found`: the approach of that history."""
     if found is None or not found.is_certain or found.per_second <= 0:

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
-from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
+from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, LaneSample
 from mirror.model.movement.loss import (
     SLOPE_SECONDS,
     backlog_share,
@@ -50,7 +50,7 @@ from mirror.model.movement.loss import (
 )
 from mirror.wording import counted, duration_text
 from monitor.movement.catch_up import approach, eta_seconds
-from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+from monitor.movement.states import LaneActivity, LaneFacts, LaneJudgement, MovementState
 
 _S = MovementState
 _MOVING: Final = frozenset({_S.CATCHING_UP, _S.THROTTLED, _S.WARN})
@@ -82,7 +82,7 @@ DEFAULT_RULES: Final = MovementRules()
 
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
-) -> Judgement:
+) -> LaneJudgement:
     """Return the state of a lane. `now` and all times: monotonic seconds of the instance with the history."""
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
@@ -96,13 +96,13 @@ def judge_lane(
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
-    found = Judgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
+    found = LaneJudgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
     if not found.loses_data:
         return found
     return found._replace(keeps_ahead=_keeps_ahead(found, history, now), backlog_share=backlog_share(history))
 
 
-def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
+def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
     """Return whether a moving lane copies records before the source deletes them, or was not observed for
     long enough to tell. A backlog that shrinks significantly is measured from its peak."""
     if found.state not in _MOVING:
@@ -123,45 +123,47 @@ def _hidden_ms(history: LaneHistory, now: float) -> int | None:
     return newest.hidden_ms + int((now - newest.at) * 1000)
 
 
-def _by_facts(facts: LaneFacts) -> Judgement | None:
+def _by_facts(facts: LaneFacts) -> LaneJudgement | None:
     """Rules 1 to 7."""
     if facts.by_user:
-        return Judgement(_S.PAUSED_BY_USER, facts.reason, facts.since)
+        return LaneJudgement(_S.PAUSED_BY_USER, facts.reason, facts.since)
     if facts.activity is LaneActivity.UNCOPIED:
-        return Judgement(_S.STOP, facts.reason, facts.since)
+        return LaneJudgement(_S.STOP, facts.reason, facts.since)
     if facts.activity is LaneActivity.PAUSED:
-        return Judgement(_BY_CAUSE[facts.cause], facts.reason, facts.since)
+        return LaneJudgement(_BY_CAUSE[facts.cause], facts.reason, facts.since)
     return None
 
 
-def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement | None:
+def _by_silence(
+    history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules
+) -> LaneJudgement | None:
     """Rules 8 and 9."""
     newest = history.newest
     if newest is None:
         if facts.since is None or now - facts.since <= rules.patience_seconds:
-            return Judgement(None, "no report yet")
+            return LaneJudgement(None, "no report yet")
         if facts.activity is LaneActivity.BEGINNING:
-            return Judgement(_S.STALL, "the lane does not start copying", facts.since)
-        return Judgement(_S.SOURCE_AWAY, "the source has not reported its end offset", facts.since)
+            return LaneJudgement(_S.STALL, "the lane does not start copying", facts.since)
+        return LaneJudgement(_S.SOURCE_AWAY, "the source has not reported its end offset", facts.since)
     silent = now - newest.at
     if newest.waiting > 0 and silent > rules.silence_seconds:
         waited = counted(newest.waiting, "record")
         reason = f"no report for {duration_text(silent)}, while {waited} waited"
-        return Judgement(_S.STOP, reason, newest.at)
+        return LaneJudgement(_S.STOP, reason, newest.at)
     return None
 
 
 def _by_end(
-    history: LaneHistory, newest: Waypoint, facts: LaneFacts, now: float, rules: MovementRules
-) -> Judgement | None:
+    history: LaneHistory, newest: LaneSample, facts: LaneFacts, now: float, rules: MovementRules
+) -> LaneJudgement | None:
     """Rule 10."""
     unheard, held = history.unheard_since, history.held_since
     if unheard is not None:
         if facts.throttled:
-            return Judgement(_S.THROTTLED, facts.throttled, unheard)
+            return LaneJudgement(_S.THROTTLED, facts.throttled, unheard)
         if now - unheard > rules.patience_seconds:
-            return Judgement(_S.SOURCE_AWAY, "the source does not report its end offset", unheard)
-        return Judgement(None, "the source has not reported its end offset recently")
+            return LaneJudgement(_S.SOURCE_AWAY, "the source does not report its end offset", unheard)
+        return LaneJudgement(None, "the source has not reported its end offset recently")
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
         reason = (
@@ -170,25 +172,27 @@ def _by_end(
         )
         if newest.hidden_ms is not None:
             reason += f"; the first was {duration_text(newest.hidden_ms / 1000)} old at the last report"
-        return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
+        return LaneJudgement(_S.WAITING_FOR_TRANSACTION, reason, held)
     return None
 
 
-def _by_place(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement | None:
+def _by_place(
+    history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules
+) -> LaneJudgement | None:
     """Rules 11 to 13."""
     late, stuck, rewind = history.late_since, history.stuck_since, history.rewind
     if late is not None and stuck is not None and now - stuck > rules.stall_seconds:
         if facts.throttled:
-            return Judgement(_S.THROTTLED, facts.throttled, stuck)
+            return LaneJudgement(_S.THROTTLED, facts.throttled, stuck)
         stays_at, waiting = history.waypoints[-1].checkpoint, counted(history.waits[-1], "record")
-        return Judgement(_S.STALL, f"{waiting} to read, but no progress at offset {stays_at}", stuck)
+        return LaneJudgement(_S.STALL, f"{waiting} to read, but no progress at offset {stays_at}", stuck)
     if rewind is not None:
         reason = f"source offsets {rewind.down_to} to {rewind.reached - 1} are copied a second time"
-        return Judgement(_S.REWIND, reason, rewind.at)
-    return Judgement(_S.OK) if late is None else None
+        return LaneJudgement(_S.REWIND, reason, rewind.at)
+    return LaneJudgement(_S.OK) if late is None else None
 
 
-def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement:
+def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> LaneJudgement:
     """Rules 14 to 17."""
     late, waiting = history.late_since, history.waits[-1]
     they_wait = counted(waiting, "record waits", "records wait")
@@ -198,11 +202,11 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
         reason = "; ".join(
             filter(None, (f"{they_wait}; about {duration_text(eta)} to catch up", facts.throttled))
         )
-        return Judgement(_S.CATCHING_UP, reason, late, eta)
+        return LaneJudgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
-        return Judgement(_S.THROTTLED, facts.throttled, late)
+        return LaneJudgement(_S.THROTTLED, facts.throttled, late)
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
-        return Judgement(_S.CATCHING_UP, they_wait, late)
+        return LaneJudgement(_S.CATCHING_UP, they_wait, late)
     stay = "is not copied" if waiting == 1 else "the backlog does not shrink"
-    return Judgement(_S.WARN, f"{they_wait}, and {stay}", late)
+    return LaneJudgement(_S.WARN, f"{they_wait}, and {stay}", late)

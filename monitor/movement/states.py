@@ -63,7 +63,7 @@ class LaneFacts(NamedTuple):
     by_user: bool = False
 
 
-class Judgement(NamedTuple):
+class LaneJudgement(NamedTuple):
     """State of a lane with its figures; None means unknown.
 
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
-from monitor.movement.states import Judgement, MovementState
+from monitor.movement.states import LaneJudgement, MovementState
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class PartitionMovement(NamedTuple):
     wait, and none were copied recently."""
 
     partition: TopicPartition
-    judgement: Judgement
+    judgement: LaneJudgement
     since_ms: int | None
     is_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class DatastreamStates:
     """Partition states of one datastream. `cluster`: source cluster. `destination`: empty if reported by an
     older instance."""
 
@@ -85,20 +85,20 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Movements:
+class FleetMovement:
     """Partition states of every defined datastream. `is_complete`: all instances responded, including a
     leader; otherwise the worst states may be missing."""
 
-    datastreams: Mapping[DatastreamName, Moving] = field(default_factory=dict)
+    datastreams: Mapping[DatastreamName, DatastreamStates] = field(default_factory=dict)
     is_complete: bool = False
 
 
-NOTHING_KNOWN = Movements()
+NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
     """Summarize individual partitions, without those whose state is None or OK."""
-    states: dict[MovementState, _Counting] = {}
+    states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for one in found:
         state = one.judgement.state
@@ -106,7 +106,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
             continue
         count = states.get(state)
         if count is None:
-            states[state] = _Counting(one)
+            states[state] = _StateCounter(one)
         else:
             count.note(one)
         if one.judgement.loses_data:
@@ -114,7 +114,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
     return Movement(tuple([states[key].said(key) for key in sorted(states)]), _loss_of(losing))
 
 
-class _Counting:
+class _StateCounter:
     """Accumulates the partitions in one state; only the worst keeps its details."""
 
     __slots__ = ("_idle", "_number", "_worst")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mirror.model.topics import TopicSelection
-from monitor.latency import Source, Subject
+from monitor.latency import ObjectiveSubject, Source
 
 SETTLED_MS: Final = 120_000
 """Time after which lanes of an earlier selection are released everywhere, also by an instance that has lost
@@ -26,7 +26,7 @@ class SourcesAlone:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
         self._looked_ms = 0
 
-    def look(self, subjects: Iterable[Subject], now_ms: int) -> None:
+    def look(self, subjects: Iterable[ObjectiveSubject], now_ms: int) -> None:
         """Update from every evaluated datastream, at a time in epoch milliseconds."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms

@@ -10,10 +10,10 @@ import structlog
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget
-from monitor.latency import Subject
+from monitor.latency import ObjectiveSubject
 from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.history import History, key_of, wanted_of
-from monitor.objectives.past import Past
+from monitor.objectives.past import PastMeasurements
 
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
@@ -40,7 +40,12 @@ class Budgets:
     period of a budget."""
 
     def __init__(
-        self, past: Past, clock: Clock, rules: Sequence[BurnRule], minimum_records: int, most_days: int
+        self,
+        past: PastMeasurements,
+        clock: Clock,
+        rules: Sequence[BurnRule],
+        minimum_records: int,
+        most_days: int,
     ) -> None:
         self._history = History(past)
         self._clock = clock
@@ -55,7 +60,7 @@ class Budgets:
 
     def judge(
         self,
-        subjects: Mapping[DatastreamName, Subject],
+        subjects: Mapping[DatastreamName, ObjectiveSubject],
         most_questions: int = ALL,
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
@@ -77,7 +82,7 @@ class Budgets:
 
     def _judge(
         self,
-        subjects: Mapping[DatastreamName, Subject],
+        subjects: Mapping[DatastreamName, ObjectiveSubject],
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
@@ -94,7 +99,7 @@ class Budgets:
             self._said = self._history.problem
         return {name: self._of(subject) for name, subject in subjects.items()}
 
-    def _of(self, subject: Subject) -> tuple[Budget, ...]:
+    def _of(self, subject: ObjectiveSubject) -> tuple[Budget, ...]:
         return tuple(
             judge_budget(
                 one,
@@ -107,6 +112,6 @@ class Budgets:
         )
 
 
-def _objectives_of(subjects: Mapping[DatastreamName, Subject]) -> Mapping[DatastreamName, object]:
+def _objectives_of(subjects: Mapping[DatastreamName, ObjectiveSubject]) -> Mapping[DatastreamName, object]:
     """Return the inputs of the budgets of each datastream."""
     return {name: (one.source, one.selection, one.objectives) for name, one in subjects.items()}

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.objectives.objective import Objective
-from monitor.burn.pieces import Piece, pieces_of, reaches_of
-from monitor.burn.tally import Tally
-from monitor.latency import Subject
+from monitor.burn.pieces import TimeRangePiece, pieces_of, reaches_of
+from monitor.burn.tally import LatencyTally
+from monitor.latency import ObjectiveSubject
 from monitor.objectives.alone import SourcesAlone
-from monitor.objectives.past import Counting, Past, TallyColumns, Wanted, added
+from monitor.objectives.past import CountPlan, PastMeasurements, RequiredCount, TallyColumns, added
 
 _SETTLED_MS: Final = 30_000
 """Delay after which the measurements of a piece are certainly in Pinot."""
@@ -23,12 +23,12 @@ class _Known(NamedTuple):
     """Known sums of a piece. `unknown`: numbers of objectives that were not counted yet when it was queried.
     `is_final`: it was queried when all of its measurements were in Pinot."""
 
-    counting: Counting
+    counting: CountPlan
     sums: TallyColumns
     unknown: frozenset[int]
     is_final: bool
 
-    def counted_by(self, counting: Counting) -> _Known:
+    def counted_by(self, counting: CountPlan) -> _Known:
         """Convert to another counting; objectives not counted before become unknown."""
         if self.counting is counting:
             return self
@@ -46,8 +46,8 @@ class _Known(NamedTuple):
 class _Sum(NamedTuple):
     """Sums over the final pieces of a window."""
 
-    pieces: tuple[Piece, ...]
-    counting: Counting
+    pieces: tuple[TimeRangePiece, ...]
+    counting: CountPlan
     sums: TallyColumns
 
 
@@ -63,12 +63,12 @@ class History:
     """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new: it
     keeps the sums of the older pieces, and the minutes with which a longer window will begin later."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: PastMeasurements) -> None:
         self._past = past
-        self._known: dict[Piece, _Known] = {}
+        self._known: dict[TimeRangePiece, _Known] = {}
         self._sums: dict[int, _Sum] = {}
         self._windows: dict[int, _Window] = {}
-        self._counting = Counting(frozenset())
+        self._counting = CountPlan(frozenset())
         self.problem = ""
         """Error of the last refresh; empty if it succeeded."""
         self.is_away = False
@@ -78,7 +78,7 @@ class History:
     def refresh(
         self,
         now_ms: int,
-        wanted: frozenset[Wanted],
+        wanted: frozenset[RequiredCount],
         windows: Collection[int],
         most_questions: int,
         alone: SourcesAlone | None = None,
@@ -89,7 +89,7 @@ class History:
         that ends now is queried each time, and once more when it is final. `alone`: sources whose topics need
         not be distinguished."""
         if wanted != self._counting.wanted:
-            self._counting = Counting(wanted)
+            self._counting = CountPlan(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
         needed = dict.fromkeys(piece for pieces in whole.values() for piece in reversed(pieces))
         since = {length_ms: now_ms - reach for length_ms, reach in reaches_of(windows).items()}
@@ -114,13 +114,13 @@ class History:
             one.sums is not None and not one.unknown for one in self._windows.values()
         )
 
-    def totals(self, wanted: Wanted) -> Mapping[int, Tally | None]:
+    def totals(self, wanted: RequiredCount) -> Mapping[int, LatencyTally | None]:
         """Return the tally of each window, by its length in seconds; None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
 
     def _ask_for(
-        self, needed: Iterable[Piece], now_ms: int, most_questions: int, alone: SourcesAlone
+        self, needed: Iterable[TimeRangePiece], now_ms: int, most_questions: int, alone: SourcesAlone
     ) -> None:
         questions = 0
         for piece in needed:
@@ -135,7 +135,7 @@ class History:
                 self._known[piece] = _Known(self._counting, sums, _NOBODY, is_final)
                 self._answers += 1
 
-    def _window(self, seconds: int, pieces: Sequence[Piece]) -> _Window:
+    def _window(self, seconds: int, pieces: Sequence[TimeRangePiece]) -> _Window:
         known = [self._known[piece] for piece in pieces if piece in self._known]
         if len(known) < len(pieces):
             return _Window(None)
@@ -150,18 +150,18 @@ class History:
         return _Window(added((one.sums for one in known if not one.is_final), kept.sums), unknown)
 
 
-def _tally(window: _Window, number: int | None) -> Tally | None:
+def _tally(window: _Window, number: int | None) -> LatencyTally | None:
     if window.sums is None or number is None or number in window.unknown:
         return None
     records, late, stale = window.sums
-    return Tally(records[number], late[number], stale[number])
+    return LatencyTally(records[number], late[number], stale[number])
 
 
-def wanted_of(subjects: Iterable[Subject]) -> frozenset[Wanted]:
+def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
     """Return the counts needed for all objectives of these datastreams."""
     return frozenset(key_of(subject, one) for subject in subjects for one in subject.objectives)
 
 
-def key_of(subject: Subject, objective: Objective) -> Wanted:
+def key_of(subject: ObjectiveSubject, objective: Objective) -> RequiredCount:
     """Return the count needed for one objective."""
-    return Wanted(subject.source, subject.selection, objective.milliseconds)
+    return RequiredCount(subject.source, subject.selection, objective.milliseconds)

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from mirror.model.identifiers import DatastreamName
 from monitor.burn.rates import length_text
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 _BY_OBJECTIVE: Final = ("datastream", "objective")
 
@@ -20,9 +20,9 @@ class ObjectiveMetrics(Collector):
     thread-safe."""
 
     def __init__(self) -> None:
-        self._verdicts: Mapping[DatastreamName, Verdict] = {}
+        self._verdicts: Mapping[DatastreamName, LatencyVerdict] = {}
 
-    def show(self, verdicts: Mapping[DatastreamName, Verdict]) -> None:
+    def show(self, verdicts: Mapping[DatastreamName, LatencyVerdict]) -> None:
         """Set the verdicts of a turn; empty if this monitor is not active."""
         self._verdicts = verdicts
 
@@ -59,13 +59,13 @@ class ObjectiveMetrics(Collector):
         yield from (left, burns)
 
 
-def _standings(verdicts: Mapping[DatastreamName, Verdict]) -> Metric:
+def _standings(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_objective_standing",
         "1 for the present standing of a datastream, 0 for the other standings",
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():
-        for standing in Standing:
+        for standing in ObjectiveStatus:
             family.add_metric([name, standing.value], float(verdict.standing is standing))
     return family

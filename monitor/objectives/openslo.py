@@ -106,7 +106,7 @@ def _name(datastream: str, rest: str) -> str:
     return f"{name[: _LONGEST_NAME - _HASH_DIGITS - 1].strip('-')}-{digest}"
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one document and collects the problems of its fields."""
 
     def __init__(self, document: object) -> None:
@@ -158,7 +158,7 @@ def from_document(
 ) -> tuple[NamedObjective, ...]:
     """Return the objectives of an OpenSLO document, at least one. `indicators`: indicators that it may refer
     to, by name, in the inline form. Raises RefusedFields with every invalid field."""
-    reader = _Reader(_with_indicator(document, indicators))
+    reader = _DocumentReader(_with_indicator(document, indicators))
     _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
     reader.only(fields, "spec")
@@ -171,7 +171,7 @@ def from_document(
     return tuple(NamedObjective(datastream, one) for one in found if one is not None)
 
 
-def _read_head(reader: _Reader, kind: str) -> None:
+def _read_head(reader: _DocumentReader, kind: str) -> None:
     reader.expect(API_VERSION, "apiVersion")
     reader.expect(kind, "kind")
     reader.only(("apiVersion", "kind", "metadata", "spec"))
@@ -180,7 +180,7 @@ def _read_head(reader: _Reader, kind: str) -> None:
 
 def _with_indicator(document: object, indicators: Mapping[str, object]) -> object:
     """Return the document with its indicator inlined. Raises RefusedFields if the indicator is missing."""
-    reader, place = _Reader(document), ("spec", "indicatorRef")
+    reader, place = _DocumentReader(document), ("spec", "indicatorRef")
     name = reader.part(*place)
     if name is None:
         return document
@@ -196,7 +196,7 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
 
 def _name_of(document: object, kind: str) -> str:
     """Return the name of a document that others may refer to. Raises RefusedFields."""
-    reader = _Reader(document)
+    reader = _DocumentReader(document)
     _read_head(reader, kind)
     name = reader.part("metadata", "name")
     if not isinstance(name, str) or not name:
@@ -205,7 +205,7 @@ def _name_of(document: object, kind: str) -> str:
     return str(name)
 
 
-def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
+def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
     """Return the datastream, and the fields of its present evaluation."""
     reader.only(("metadata", "spec"), "spec", "indicator")
     reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
@@ -228,7 +228,7 @@ def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
     return name, judged
 
 
-def _days(reader: _Reader) -> int:
+def _days(reader: _DocumentReader) -> int:
     """Return the period in days. Only rolling periods are supported."""
     place = "spec", "timeWindow"
     if reader.entries(*place) != 1:
@@ -246,7 +246,7 @@ def _days(reader: _Reader) -> int:
     return int(found[1]) * (7 if found[2] == "w" else 1)
 
 
-def _objective(reader: _Reader, index: int, days: int, judged: Mapping[str, Any]) -> Objective | None:
+def _objective(reader: _DocumentReader, index: int, days: int, judged: Mapping[str, Any]) -> Objective | None:
     place = "spec", "objectives", index
     reader.only(("displayName", "op", "value", "target", "targetPercent"), *place)
     reader.expect("lte", *place, "op")

@@ -13,7 +13,7 @@ from operator import add
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Source, selects
 
 Place: TypeAlias = tuple[str, str, str]
@@ -22,7 +22,7 @@ _MOST_PLACES: Final = 200_000
 """Maximum number of topics for which the counting objectives are cached."""
 
 
-class Wanted(NamedTuple):
+class RequiredCount(NamedTuple):
     """A count needed for an objective: topics, and the limit above which a record is late."""
 
     source: Source
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSums:
+class TopicLatencySums:
     """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records that
     took longer, by limit in milliseconds. `stale_seconds`: by limit and topic, the seconds in which a record
     had waited longer; only topics with such a record."""
@@ -42,12 +42,12 @@ class TopicSums:
     stale_seconds: Mapping[int, Mapping[Place, float]]
 
 
-class Past(Protocol):
+class PastMeasurements(Protocol):
     """Stored past measurements of the mirror."""
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         """Return the sums of every topic, each at most once, with a column for each of `milliseconds`.
 
         Sources in `together` may have the single topic `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
@@ -72,12 +72,12 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
     return TallyColumns(records, late, stale)
 
 
-class Counting:
+class CountPlan:
     """Numbered counts, with a cache of the counts that each topic belongs to."""
 
-    def __init__(self, wanted: frozenset[Wanted]) -> None:
+    def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
-        self.numbers: Mapping[Wanted, int] = {one: number for number, one in enumerate(wanted)}
+        self.numbers: Mapping[RequiredCount, int] = {one: number for number, one in enumerate(wanted)}
         self.ages = frozenset(one.milliseconds for one in wanted)
         self._by_source: defaultdict[tuple[str, str], list[tuple[int, TopicSelection]]] = defaultdict(list)
         for one, number in self.numbers.items():
@@ -90,7 +90,7 @@ class Counting:
         size = len(self.numbers)
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
-    def sums(self, found: TopicSums, piece: Piece) -> TallyColumns:
+    def sums(self, found: TopicLatencySums, piece: TimeRangePiece) -> TallyColumns:
         """Return the sums of a piece by count. Stale time is the largest of any topic, a lower bound."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]

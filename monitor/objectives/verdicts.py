@@ -11,19 +11,32 @@ from dataclasses import replace
 from typing import Final
 
 from mirror.model.datastreams.datastream import LatencyObjective
-from monitor.latency import Observation, Observations, Standing, Subject, Verdict, judge, observed
+from monitor.latency import (
+    LatencyObservation,
+    LatencyVerdict,
+    ObjectiveStatus,
+    ObjectiveSubject,
+    Observations,
+    judge,
+    observed,
+)
 
-_WORST_FIRST: Final = (Standing.BREACHED, Standing.HALTED, Standing.UNKNOWN, Standing.WITHIN)
+_WORST_FIRST: Final = (
+    ObjectiveStatus.BREACHED,
+    ObjectiveStatus.HALTED,
+    ObjectiveStatus.UNKNOWN,
+    ObjectiveStatus.WITHIN,
+)
 
 
-def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[float]:
+def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
     """Return the windows to read, in seconds: the monitor's own and the objectives'."""
     return frozenset({own_seconds}) | {
         float(one.window_seconds) for subject in subjects for one in subject.objectives
     }
 
 
-def least_objective_ms(subjects: Iterable[Subject]) -> int:
+def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
     """Return the strictest limit of all objectives, in milliseconds; 0 if there are none."""
     return min(
         (
@@ -36,7 +49,9 @@ def least_objective_ms(subjects: Iterable[Subject]) -> int:
     )
 
 
-def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds: float) -> Verdict:
+def judge_all(
+    subject: ObjectiveSubject, seen: Mapping[float, Observations], own_seconds: float
+) -> LatencyVerdict:
     """Evaluate all objectives and return the worst verdict; its sentence includes all that are equally bad.
 
     `seen`: measurements by window."""
@@ -57,7 +72,9 @@ def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds:
     return replace(said[0], sentence="; ".join(dict.fromkeys(one.sentence for one in said)))
 
 
-def _as_of_now(now: Observation | None, arrived: Observation | None) -> Observation | None:
+def _as_of_now(
+    now: LatencyObservation | None, arrived: LatencyObservation | None
+) -> LatencyObservation | None:
     """Combine the records that arrived in a window with the present backlog; None if either is unknown."""
     if now is None or arrived is None:
         return None

@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing
-from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.latency import ObjectiveStatus
+from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.records.costs import is_news, opened_costs, seconds_since, with_costs
-from monitor.records.record import Gain, IncidentRecord, Phase
+from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
-class Matter(NamedTuple):
+class DatastreamProblem(NamedTuple):
     """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
     cluster."""
 
@@ -30,13 +30,13 @@ class Matter(NamedTuple):
     text: str
 
 
-Matters = Mapping[DatastreamName, Sequence[Matter]]
+Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
 
-class Restored(NamedTuple):
+class RestoredIncidents(NamedTuple):
     """Incidents that continue, and the ids of the records that they replace."""
 
     records: list[IncidentRecord]
@@ -50,7 +50,7 @@ class IncidentBook:
         self._open: dict[DatastreamName, IncidentRecord] = {}
         self._written: dict[DatastreamName, IncidentRecord] = {}
 
-    def restore(self, records: Iterable[IncidentRecord]) -> Restored:
+    def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
 
         Findings about it since the start are appended; their own record is dropped."""
@@ -63,14 +63,14 @@ class IncidentBook:
         for name, record in stored.items():
             self._open[name] = _joined(record, self._open.get(name))
             self._written[name] = self._open[name]
-        return Restored([self._open[name] for name in stored], replaced)
+        return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def judged(
         self,
-        findings: Mapping[DatastreamName, Finding],
+        findings: Mapping[DatastreamName, TurnResult],
         now_ms: int,
         matters: Matters = NO_MATTERS,
-        movements: Movements = NOTHING_KNOWN,
+        movements: FleetMovement = NOTHING_KNOWN,
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn and return the changed records."""
         return self._turn(
@@ -79,7 +79,7 @@ class IncidentBook:
                     self._open.get(name),
                     name,
                     findings.get(name),
-                    _Matters.of(name, matters, movements),
+                    _DatastreamProblems.of(name, matters, movements),
                     now_ms,
                 )
                 for name in dict.fromkeys([*self._open, *findings, *matters])
@@ -87,13 +87,13 @@ class IncidentBook:
         )
 
     def nothing_judged(
-        self, now_ms: int, matters: Matters = NO_MATTERS, movements: Movements = NOTHING_KNOWN
+        self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn without findings about objectives and return the changed
         records."""
         return self._turn(
             [
-                _unseen(self._open.get(name), name, _Matters.of(name, matters, movements), now_ms)
+                _unseen(self._open.get(name), name, _DatastreamProblems.of(name, matters, movements), now_ms)
                 for name in dict.fromkeys([*self._open, *matters])
             ]
         )
@@ -116,15 +116,15 @@ class IncidentBook:
         return changed
 
 
-class _Matters(NamedTuple):
+class _DatastreamProblems(NamedTuple):
     """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
     all are OK."""
 
-    matters: Sequence[Matter]
+    matters: Sequence[DatastreamProblem]
     waits: bool | None
 
     @classmethod
-    def of(cls, name: DatastreamName, matters: Matters, movements: Movements) -> _Matters:
+    def of(cls, name: DatastreamName, matters: Matters, movements: FleetMovement) -> _DatastreamProblems:
         """Look up the problems of a datastream. Assumes that records wait unless all instances have
         responded."""
         moving = movements.datastreams.get(name)
@@ -161,8 +161,8 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
 def _after(
     record: IncidentRecord | None,
     name: DatastreamName,
-    finding: Finding | None,
-    found: _Matters,
+    finding: TurnResult | None,
+    found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
     """Return the record after a turn; None if there is no incident."""
@@ -190,12 +190,14 @@ def _after(
     record = _with_cause(record, finding.diagnosis, seconds, now_ms)
     record = _with_decision(_with_closing(record, finding, now_ms), finding, now_ms)
     if finding.worth is not None and record.gain is None:
-        record = replace(record, gain=Gain(now_ms, finding.worth.left_seconds, finding.worth.saved_seconds))
+        record = replace(
+            record, gain=RebalanceGain(now_ms, finding.worth.left_seconds, finding.worth.saved_seconds)
+        )
     return replace(record, worst_ms=_worse(record.worst_ms, finding.verdict.observed_ms))
 
 
 def _unseen(
-    record: IncidentRecord | None, name: DatastreamName, found: _Matters, now_ms: int
+    record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
     """Return the record after a turn without knowledge of objectives: a missed objective stays missed."""
     if record is None or not record.is_late:
@@ -204,7 +206,7 @@ def _unseen(
 
 
 def _begun(
-    name: DatastreamName, late: Finding | None, matters: Sequence[Matter], now_ms: int
+    name: DatastreamName, late: TurnResult | None, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
     new = IncidentRecord(f"{name}-{now_ms}", name, "", now_ms, is_late=late is not None, judged_ms=now_ms)
     if late is not None:
@@ -215,16 +217,16 @@ def _begun(
 
 
 def _continued(
-    record: IncidentRecord, finding: Finding | None, now_ms: int, *, is_late: bool
+    record: IncidentRecord, finding: TurnResult | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
     """Note changes of objectives in an incident that continues."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
     verdict = finding.verdict
-    if not is_late or verdict.standing is Standing.WITHIN:
+    if not is_late or verdict.standing is ObjectiveStatus.WITHIN:
         return _recovered(record, verdict.sentence, now_ms)
-    if _is_recovered(record) and verdict.standing is Standing.BREACHED:
+    if _is_recovered(record) and verdict.standing is ObjectiveStatus.BREACHED:
         gain = None if record.gain is None else replace(record.gain, lasted=None)
         return replace(record, gain=gain).noted(now_ms, Phase.RELAPSED, verdict.sentence)
     if not was_late:
@@ -232,7 +234,9 @@ def _continued(
     return record
 
 
-def _with_matters(record: IncidentRecord, matters: Sequence[Matter], now_ms: int) -> IncidentRecord:
+def _with_matters(
+    record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
+) -> IncidentRecord:
     """Note new problems. The number of entries is bounded, because there are few names."""
     for one in matters:
         if one.name not in record.matters:
@@ -269,7 +273,7 @@ _CLEARLY_MORE: Final = 1.25
 _CLEARLY_SECONDS: Final = 20.0
 
 
-def _with_closing(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
+def _with_closing(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
     """Set the time at which the incident closes if it stays recovered, rounded to a second."""
     left = finding.closes_in
     if left is None:
@@ -283,7 +287,7 @@ def _with_closing(record: IncidentRecord, finding: Finding, now_ms: int) -> Inci
 _SAME_MOMENT_MS: Final = 15_000
 
 
-def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
+def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> IncidentRecord:
     """Note a decision about a rebalance if it differs from the last one."""
     text = finding.decision
     if not text:
@@ -294,15 +298,15 @@ def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> Inc
     return record if is_known else record.noted(now_ms, phase, text)
 
 
-def _is_bad(finding: Finding | None, found: _Matters) -> bool | None:
+def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
     not resolved yet, or that concerns a datastream without traffic, costs nothing."""
-    standing = Standing.UNKNOWN if finding is None else finding.verdict.standing
-    if standing is Standing.BREACHED or (found.matters and found.waits):
+    standing = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
+    if standing is ObjectiveStatus.BREACHED or (found.matters and found.waits):
         return True
-    if standing is Standing.HALTED:
+    if standing is ObjectiveStatus.HALTED:
         return found.waits is not False
-    return None if standing is Standing.UNKNOWN else False
+    return None if standing is ObjectiveStatus.UNKNOWN else False
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

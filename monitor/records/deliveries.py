@@ -16,9 +16,9 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.topics import EVERY_TOPIC
 from mirror.ports import Clock
-from monitor.burn.pieces import Piece
-from monitor.latency import Subject, selects
-from monitor.objectives.past import Past, TopicSums
+from monitor.burn.pieces import TimeRangePiece
+from monitor.latency import ObjectiveSubject, selects
+from monitor.objectives.past import PastMeasurements, TopicLatencySums
 from monitor.records.costs import objective_name
 from monitor.records.record import DeliveryCost, IncidentRecord
 
@@ -38,15 +38,15 @@ class DeliveryCounts:
     """Incidents whose records are still to be counted. `days`: retention of measurements. `add` may be called
     while another thread counts."""
 
-    def __init__(self, past: Past, clock: Clock, days: int) -> None:
+    def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past
         self._clock = clock
         self._kept_ms = days * _DAY_MS
         self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[IncidentRecord, Subject]] = {}
+        self._waiting: dict[str, tuple[IncidentRecord, ObjectiveSubject]] = {}
         self._not_before_ms = 0
 
-    def add(self, record: IncidentRecord, subject: Subject | None) -> None:
+    def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
         """Schedule the count of a closed incident that has none. `subject`: its datastream; None if it is no
         longer evaluated, so that the limits for late records are unknown."""
         if record.closed_ms is None or record.deliveries is not None or subject is None:
@@ -88,9 +88,9 @@ class DeliveryCounts:
         return replace(record, deliveries=deliveries)
 
     def _count(
-        self, record: IncidentRecord, subject: Subject, now_ms: int
+        self, record: IncidentRecord, subject: ObjectiveSubject, now_ms: int
     ) -> tuple[DeliveryCost, ...] | None:
-        piece = Piece(record.opened_ms, record.closed_ms or now_ms)
+        piece = TimeRangePiece(record.opened_ms, record.closed_ms or now_ms)
         if piece.length_ms <= 0 or piece.since_ms < now_ms - self._kept_ms:
             return None
         limits = limits_of(subject)
@@ -98,7 +98,7 @@ class DeliveryCounts:
         return deliveries_of(subject, self._past.past(piece, set(limits.values()), together))
 
 
-def limits_of(subject: Subject) -> Mapping[str, int]:
+def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
     """Return the limit in milliseconds above which a record is late, by the name of each objective."""
     short = subject.objective
     found = {objective_name(one): one.milliseconds for one in subject.objectives}
@@ -107,7 +107,7 @@ def limits_of(subject: Subject) -> Mapping[str, int]:
     return found
 
 
-def deliveries_of(subject: Subject, found: TopicSums) -> tuple[DeliveryCost, ...] | None:
+def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[DeliveryCost, ...] | None:
     """Return the counts of each objective; None if there are no measurements of the datastream's topics."""
     rows = [
         at

@@ -17,11 +17,11 @@ import structlog
 from mirror.errors import Fenced, reason_of
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.cycle import Finding
-from monitor.movement.summary import Movements
+from monitor.cycle import TurnResult
+from monitor.movement.summary import FleetMovement
 from monitor.records.book import IncidentBook, Matters
 from monitor.records.deliveries import DeliveryCounts
-from monitor.records.record import IncidentRecord, Stored
+from monitor.records.record import IncidentRecord, StoredMonitorState
 
 _log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ _MOST_WAITING: Final = 10_000
 class RecordStore(Protocol):
     """Durable store of records. Calls may block; used by one thread at a time."""
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMonitorState:
         """Return the latest state of each record and note. Raises Unreachable, Refused."""
         ...
 
@@ -55,7 +55,7 @@ class IncidentKeeper:
         self,
         store: RecordStore,
         clock: Clock,
-        restored: Callable[[Stored], None],
+        restored: Callable[[StoredMonitorState], None],
         notes: Callable[[], Mapping[str, bytes]],
         matters: Callable[[], Matters],
         counts: DeliveryCounts | None = None,
@@ -68,7 +68,7 @@ class IncidentKeeper:
         self._counts = counts
         self._book = IncidentBook()
         self._changed = threading.Condition()
-        self._found: Stored | None = None
+        self._found: StoredMonitorState | None = None
         self._has_loaded = False
         self._is_restored = False
         self._waiting: dict[str, IncidentRecord] = {}
@@ -103,7 +103,7 @@ class IncidentKeeper:
         one."""
         return self._is_shut_out
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         """Record the findings of a turn."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {one.id: one for one in self._book.judged(findings, now_ms, matters, movements)}
@@ -114,18 +114,20 @@ class IncidentKeeper:
             restored = self._book.restore(found.records)
             replaced = restored.replaced
             changed |= {one.id: one for one in restored.records}
-            self._restored(Stored(restored.records, found.notes))
+            self._restored(StoredMonitorState(restored.records, found.notes))
         self._count([*(found.records if found is not None else ()), *changed.values()], findings)
         with self._changed:
             self._is_restored = self._is_restored or found is not None
         self._wait(changed, replaced)
 
-    def nothing_judged(self, reason: str, movements: Movements) -> None:
+    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
         """Record a turn without findings about objectives; their state stays, other problems are updated."""
         changed = self._book.nothing_judged(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
-    def _count(self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, Finding]) -> None:
+    def _count(
+        self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, TurnResult]
+    ) -> None:
         if self._counts is not None:
             for one in records:
                 finding = findings.get(DatastreamName(one.datastream))

@@ -113,7 +113,7 @@ class DeliveryCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class RebalanceGain:
     """Predicted and actual saving of the first rebalance of an incident, in seconds of breach from `acted_ms`
     on; None if unknown. `left`: predicted remaining time of the breach without it; `predicted`: predicted
     saving; `lasted`: actual remaining time."""
@@ -161,7 +161,7 @@ class IncidentRecord:
     unknown_seconds: float = 0.0
     judged_ms: int = 0
     costs: tuple[BudgetCost, ...] = ()
-    gain: Gain | None = None
+    gain: RebalanceGain | None = None
     deliveries: tuple[DeliveryCost, ...] | None = None
     causes: Mapping[str, float] = field(default_factory=dict)
     closing_ms: int | None = None
@@ -194,7 +194,7 @@ class IncidentRecord:
 _PHASES: Final = frozenset(Phase)
 
 
-class Stored(NamedTuple):
+class StoredMonitorState(NamedTuple):
     """Stored state of a monitor: incidents, and opaque notes by id."""
 
     records: Sequence[IncidentRecord] = ()
@@ -260,11 +260,11 @@ def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
     )
 
 
-def _gain(found: Any) -> Gain | None:
+def _gain(found: Any) -> RebalanceGain | None:
     if found is None:
         return None
     figures = (_number(found[name]) for name in ("left", "predicted", "lasted"))
-    return Gain(moment_of(found["acted_ms"]), *figures)
+    return RebalanceGain(moment_of(found["acted_ms"]), *figures)
 
 
 def moment_of(value: Any) -> int:

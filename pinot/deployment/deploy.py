@@ -17,7 +17,7 @@ from pinot.schemas import Placement, pinot_schema, pinot_table
 from pinot.tables import Table
 
 
-class Step(StrEnum):
+class DeploymentStep(StrEnum):
     """Action of `apply` on one document."""
 
     UNCHANGED = "unchanged"
@@ -28,12 +28,12 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class SchemaChange:
     """One document (`schema` or `table`) of a table, and its differences, one per line."""
 
     table: str
     document: str
-    step: Step
+    step: DeploymentStep
     differences: tuple[str, ...] = ()
 
 
@@ -43,13 +43,13 @@ _FIELDS: Final = ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs
 
 def plan(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
-) -> list[Change]:
+) -> list[SchemaChange]:
     """Return the changes that `apply` would make."""
     changes = []
     for table, placement in wanted.items():
         schema, document = controller.schema(table.name), controller.table(table.name)
         if table.name in recreate and document is not None:
-            changes.append(Change(table.name, "table", Step.RECREATE))
+            changes.append(SchemaChange(table.name, "table", DeploymentStep.RECREATE))
             continue
         changes.append(judge_schema(table, schema))
         is_asked = document is not None and placement.has_references
@@ -60,10 +60,10 @@ def plan(
 
 def apply(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
-) -> list[Change]:
+) -> list[SchemaChange]:
     """Apply the changes. Raises Refused, before changing anything, if a change is blocked."""
     changes = plan(controller, wanted, recreate)
-    blocked = [change for change in changes if change.step is Step.BLOCKED]
+    blocked = [change for change in changes if change.step is DeploymentStep.BLOCKED]
     if blocked:
         raise Refused(
             f"cannot change {blocked[0].table} in place: {'; '.join(blocked[0].differences)}",
@@ -75,13 +75,13 @@ def apply(
     return changes
 
 
-def _carry_out(controller: PinotController, change: Change, table: Table, placement: Placement) -> None:
-    exists = change.step is Step.UPDATE
-    if change.step is Step.RECREATE:
+def _carry_out(controller: PinotController, change: SchemaChange, table: Table, placement: Placement) -> None:
+    exists = change.step is DeploymentStep.UPDATE
+    if change.step is DeploymentStep.RECREATE:
         controller.drop(table.name)
         controller.put_schema(pinot_schema(table), exists=False)
         controller.put_table(pinot_table(table, placement), exists=False)
-    elif change.step is Step.UNCHANGED:
+    elif change.step is DeploymentStep.UNCHANGED:
         return
     elif change.document == "schema":
         controller.put_schema(pinot_schema(table), exists=exists)
@@ -91,11 +91,11 @@ def _carry_out(controller: PinotController, change: Change, table: Table, placem
             controller.reload(table.name)
 
 
-def judge_schema(table: Table, present: dict[str, Any] | None) -> Change:
+def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
     """Return the change from Pinot's schema to the wanted one. Pure."""
     wanted = pinot_schema(table)
     if present is None:
-        return Change(table.name, "schema", Step.CREATE)
+        return SchemaChange(table.name, "schema", DeploymentStep.CREATE)
     have, want = _columns(present), _columns(wanted)
     blocked = [f"column {name} would be removed" for name in sorted(have.keys() - want.keys())]
     blocked += [
@@ -107,9 +107,11 @@ def judge_schema(table: Table, present: dict[str, Any] | None) -> Change:
     if keys[0] != keys[1]:
         blocked.append(f"the key is {', '.join(keys[0]) or 'none'}, wanted {', '.join(keys[1]) or 'none'}")
     if blocked:
-        return Change(table.name, "schema", Step.BLOCKED, tuple(blocked))
+        return SchemaChange(table.name, "schema", DeploymentStep.BLOCKED, tuple(blocked))
     added = tuple(f"+ column {name} {want[name]}" for name in sorted(want.keys() - have.keys()))
-    return Change(table.name, "schema", Step.UPDATE if added else Step.UNCHANGED, added)
+    return SchemaChange(
+        table.name, "schema", DeploymentStep.UPDATE if added else DeploymentStep.UNCHANGED, added
+    )
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
@@ -122,20 +124,22 @@ def judge_table(
     placement: Placement,
     present: dict[str, Any] | None,
     references: frozenset[str] = frozenset(),
-) -> Change:
+) -> SchemaChange:
     """Return the change from Pinot's table to the wanted one. Pure.
 
     `references`: environment variables in the stored table; `present` may have their values instead.
     """
     wanted = pinot_table(table, placement)
     if present is None:
-        return Change(table.name, "table", Step.CREATE)
+        return SchemaChange(table.name, "table", DeploymentStep.CREATE)
     differences = tuple(_differences("", {**present, "tableName": table.name}, wanted, references))
     keyed = (present.get("upsertConfig") or {}).get("mode", "NONE") != "NONE"
     rehashed = any(line.startswith("upsertConfig.hashFunction") for line in differences)
     if keyed != ("upsertConfig" in wanted) or rehashed:
-        return Change(table.name, "table", Step.BLOCKED, differences)
-    return Change(table.name, "table", Step.UPDATE if differences else Step.UNCHANGED, differences)
+        return SchemaChange(table.name, "table", DeploymentStep.BLOCKED, differences)
+    return SchemaChange(
+        table.name, "table", DeploymentStep.UPDATE if differences else DeploymentStep.UNCHANGED, differences
+    )
 
 
 def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:

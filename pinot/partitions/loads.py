@@ -11,7 +11,16 @@ from typing import Final, NamedTuple
 
 from mirror.model.topics import is_legal_topic
 from pinot.client import PinotClient, Row, Value
-from pinot.partitions.pages import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
+from pinot.partitions.pages import (
+    MOST_TOPICS,
+    ON_PAGE,
+    PAGE_PARTITIONS,
+    Grain,
+    QueryPage,
+    answered,
+    bounds,
+    pages,
+)
 from pinot.partitions.rollups import HOUR_MS
 from pinot.rows import as_asked
 from pinot.tables import Statistic
@@ -137,7 +146,7 @@ def partition_rates_pages(
     )
 
     @as_asked
-    def of_page(page: Page) -> list[PartitionRates]:
+    def of_page(page: QueryPage) -> list[PartitionRates]:
         rows = client.ask(statement, given | page.parameters).rows
         chosen = (row for row in rows if wanted is None or row[0] in wanted)
         return [_rates(row, statistic) for row in chosen if is_legal_topic(row[0])]
@@ -240,7 +249,7 @@ def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int
     given |= {"middle": until - _DAY_MS}
 
     @as_asked
-    def of_page(page: Page) -> list[MoverRow]:
+    def of_page(page: QueryPage) -> list[MoverRow]:
         found = []
         for direction in ("desc", "asc"):
             answer = client.ask(

@@ -30,7 +30,7 @@ _LOADS: Final = {
 _WHERE: Final = "where cluster = %(cluster)s and time_ms >= %(since)s and time_ms < %(until)s"
 
 
-class Advice(StrEnum):
+class Remedy(StrEnum):
     """The remedy for an offending partition."""
 
     ADD_PARTITIONS = "add partitions: the topic's load is even but too high for its number of partitions"
@@ -53,7 +53,7 @@ class OffendingRow:
     skew: float
     topic_partitions: int
     since_ms: int | None
-    advice: Advice
+    advice: Remedy
 
 
 @as_asked
@@ -123,5 +123,5 @@ def _row(row: Row, of_topic: list[float], usable: float) -> OffendingRow:
         skew=rate / mean if mean > 0 else 1.0,
         topic_partitions=len(of_topic),
         since_ms=_since(*map(int, times)),
-        advice=Advice.FIX_KEY if is_skewed else Advice.ADD_PARTITIONS,
+        advice=Remedy.FIX_KEY if is_skewed else Remedy.ADD_PARTITIONS,
     )

@@ -54,7 +54,7 @@ ON_PAGE: Final = (
     "and topic >= %(first)s and topic <= %(last)s "
     "and kafka_partition >= %(low)s and kafka_partition < %(high)s"
 )
-"""Condition to follow `Grain.where`; `Page.parameters` has its values."""
+"""Condition to follow `Grain.where`; `QueryPage.parameters` has its values."""
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
@@ -63,7 +63,7 @@ def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
 
 
 @dataclass(frozen=True)
-class Page:
+class QueryPage:
     """Topics from `first` to `last`, partition numbers from `low` to below `high`."""
 
     first: str
@@ -85,7 +85,7 @@ def pages(
     *,
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
-) -> Iterator[Page]:
+) -> Iterator[QueryPage]:
     """Return pages that cover every partition with samples; `given`: the `bounds`, `topics`: None for all.
 
     Skips rows with invalid topics or partition numbers, so that they do not fail the others.
@@ -102,7 +102,7 @@ def pages(
     return cut(sorted(size for size in sizes if is_legal_topic(size[0])), page_partitions)
 
 
-def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:
+def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:
     """Yield the result of `ask` for each page, in order; a few pages are queried concurrently."""
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
@@ -118,17 +118,17 @@ def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:
                 future.cancel()
 
 
-def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[Page]:
+def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[QueryPage]:
     """Yield pages of topics (sorted, with partition counts); a huge topic spans several pages. Pure."""
     first, last, filled = "", "", 0
     for topic, count in sizes:
         if filled and filled + count > page_partitions:
-            yield Page(first, last)
+            yield QueryPage(first, last)
             filled = 0
         if count > page_partitions:
             for low in range(0, count, page_partitions):
-                yield Page(topic, topic, low, low + page_partitions)
+                yield QueryPage(topic, topic, low, low + page_partitions)
             continue
         first, last, filled = topic if not filled else first, topic, filled + count
     if filled:
-        yield Page(first, last)
+        yield QueryPage(first, last)

@@ -25,7 +25,7 @@ from mirror.ports import Clock
 from mirror.protocol.control.sasl import TokenProvider
 from mirror.settings import KafkaCluster
 from mirror.tokens import token_from_file
-from pmp.samples.look import Look
+from pmp.samples.look import LogSnapshot
 
 _TIMEOUT_SECONDS: Final = 10.0
 _NAME: Final = "headrace-sampler"
@@ -40,7 +40,7 @@ class KafkaClusterProbe:
         self._clock = clock
         self._admin: AdminClient | None = None
 
-    def look(self) -> Look:
+    def look(self) -> LogSnapshot:
         """Read leaders, end offsets and log sizes, in this order.
 
         Raises Unreachable, NotAuthorized, Refused.
@@ -49,7 +49,7 @@ class KafkaClusterProbe:
         offsets = self._end_offsets(leaders)
         offsets_seconds = self._clock.monotonic()
         sizes = self._sizes(leaders)
-        return Look(
+        return LogSnapshot(
             time_ms=self._clock.now_ms(),
             offsets_seconds=offsets_seconds,
             sizes_seconds=self._clock.monotonic(),

@@ -9,14 +9,14 @@ from pmp.job.metrics import offsets
 from pmp.settings import SampledCluster
 
 
-class Wait(NamedTuple):
+class FirstSamplesWait(NamedTuple):
     """`problem`: the missing topics or samples; `advice`: how to get them."""
 
     problem: str
     advice: str
 
 
-def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> Wait | None:
+def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
     """Return the missing part according to a progress report of Spark: sample topics or the first sample.
 
     None if the topics have or had samples.
@@ -28,9 +28,9 @@ def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> 
         return None
     topics = sorted({topic for topic, _ in known})
     if topics:
-        return Wait(f"no samples in {' or '.join(topics)} yet", _advice(name, sampled))
+        return FirstSamplesWait(f"no samples in {' or '.join(topics)} yet", _advice(name, sampled))
     wanted = f"{sampled.samples_topic} or {sampled.execution_topic}"
-    return Wait(f"the cluster has no topic {wanted}", _advice(name, sampled))
+    return FirstSamplesWait(f"the cluster has no topic {wanted}", _advice(name, sampled))
 
 
 def _advice(name: str, sampled: SampledCluster) -> str:

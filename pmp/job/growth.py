@@ -103,7 +103,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Growth:
+class SampleGrowth:
     """Growth per sample.
 
     Bytes and ms since the previous sample (0 and 0 if unknown), the best known rate in bytes per second,
@@ -117,7 +117,7 @@ class Growth:
     keep: Flags
 
 
-def advance(memory: Memory, samples: Samples) -> tuple[Growth, Memory]:
+def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
     """Return the growth of each sample, and the memory after them. Pure."""
     known = len(memory.key)
     partition = pa.concat_arrays([memory.key, samples.key]).dictionary_encode()
@@ -139,7 +139,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[Growth, Memory]:
     remembered[code[:known]] = memory.rate
     rate = np.where(rate >= 0, rate, remembered[code])
 
-    growth = Growth(
+    growth = SampleGrowth(
         growth_bytes=_placed(order[counted], rise[counted], len(code))[known:],
         growth_ms=_placed(order[counted], step[counted], len(code))[known:],
         inflow=np.where(rate[known:] >= 0, rate[known:], samples.sampled),

@@ -32,7 +32,7 @@ from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job.first_samples import awaited
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
-from pmp.job.streams import Configuration, Stream, start_stream, streams
+from pmp.job.streams import Configuration, QueryStream, start_stream, streams
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
@@ -53,10 +53,10 @@ _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
 
 
 @dataclass
-class Running:
+class RunningQuery:
     """One cluster's query and its state. Times are monotonic seconds."""
 
-    stream: Stream
+    stream: QueryStream
     query: StreamingQuery | None = None
     starting: Future[StreamingQuery] | None = None
     problem: str = ""
@@ -86,7 +86,7 @@ class PmpService:
         self._thread: threading.Thread | None = None
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
         self._locks: CheckpointLocks | None = None
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningQuery] = {}
         self._settings: PmpSettings | None = None
         self._next_reload = 0.0
         self._refused = ""
@@ -187,7 +187,7 @@ class PmpService:
                 self._end(name)
         for name, stream in wanted.items():
             if name not in self._running:
-                self._running[name] = Running(stream)
+                self._running[name] = RunningQuery(stream)
         self._say_whether_any_is_read()
 
     def _say_whether_any_is_read(self) -> None:
@@ -212,13 +212,13 @@ class PmpService:
         if before is None or before.buckets != job.buckets:
             hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
 
-    def _launch(self, name: str, stream: Stream) -> StreamingQuery:
+    def _launch(self, name: str, stream: QueryStream) -> StreamingQuery:
         """Start a query. Runs in a thread of the pool."""
         assert self._locks is not None, "start comes first"
         self._locks.take(f"cluster {name}")
         return start_stream(self._session, self._known_settings, stream)
 
-    def _take_over(self, name: str, running: Running, starting: Future[StreamingQuery]) -> None:
+    def _take_over(self, name: str, running: RunningQuery, starting: Future[StreamingQuery]) -> None:
         """Store a started query, or record why it failed to start."""
         if not starting.done():
             return
@@ -231,7 +231,7 @@ class PmpService:
             running.heard_at = self._clock.monotonic()
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
-    def _look_after(self, name: str, running: Running, query: StreamingQuery, now: float) -> None:
+    def _look_after(self, name: str, running: RunningQuery, query: StreamingQuery, now: float) -> None:
         """Record the query's progress; detect that it has ended or makes no progress."""
         if not query.isActive:
             self._note_failure(name, running, query.exception())
@@ -254,7 +254,9 @@ class PmpService:
             running.problem = "the query makes no progress; check that the cluster responds"
             self._report(name, running)
 
-    def _say_what_is_awaited(self, name: str, stream: Stream, report: dict[str, Any], now: float) -> None:
+    def _say_what_is_awaited(
+        self, name: str, stream: QueryStream, report: dict[str, Any], now: float
+    ) -> None:
         wait = awaited(report, name, stream.sampled)
         if wait is None:
             if self._waits.succeeded(name, now) is not None:
@@ -262,12 +264,12 @@ class PmpService:
         elif self._waits.failed(name, wait.problem, now):
             _log.warning("waiting for samples", cluster=name, problem=wait.problem, advice=wait.advice)
 
-    def _is_stuck(self, running: Running, query: StreamingQuery, now: float) -> bool:
+    def _is_stuck(self, running: RunningQuery, query: StreamingQuery, now: float) -> bool:
         at_work = "Processing" in query.status["message"]
         patience = _LONGEST_BATCH_SECONDS if at_work else _SILENCE_SECONDS
         return now - running.heard_at > patience + running.stream.trigger_seconds
 
-    def _note_failure(self, name: str, running: Running, error: BaseException | None) -> None:
+    def _note_failure(self, name: str, running: RunningQuery, error: BaseException | None) -> None:
         """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""
         running.query = None
         if self._stopped.is_set():
@@ -281,7 +283,7 @@ class PmpService:
         self._metrics.count_restart(name)
         self._report(name, running)
 
-    def _report(self, name: str, running: Running) -> None:
+    def _report(self, name: str, running: RunningQuery) -> None:
         """Log an outage once, regardless of the number of attempts."""
         if self._outages.failed(name, running.problem, self._clock.monotonic()):
             _log.warning(

@@ -31,7 +31,7 @@ _RECORDS_PER_TASK: Final = 250_000
 
 
 @dataclass(frozen=True)
-class Stream:
+class QueryStream:
     """Complete description of a cluster's query; equal streams need no restart."""
 
     name: str
@@ -51,7 +51,7 @@ class Configuration:
     retention_days: int
 
 
-def streams(configuration: Configuration) -> dict[str, Stream]:
+def streams(configuration: Configuration) -> dict[str, QueryStream]:
     """Return the streams of this driver's enabled clusters, by name.
 
     Raises ConfigError for an alias that the configuration's `clusters` do not define.
@@ -60,7 +60,7 @@ def streams(configuration: Configuration) -> dict[str, Stream]:
     output = _known(clusters, settings.output_cluster)
     seconds, retention_ms = settings.job.trigger_interval_seconds, configuration.retention_days * _DAY_MS
     return {
-        name: Stream(name, _known(clusters, name), sampled, output, seconds, retention_ms)
+        name: QueryStream(name, _known(clusters, name), sampled, output, seconds, retention_ms)
         for name, sampled in sorted(settings.clusters.items())
         if sampled.enabled and shard_of(name, settings.job.shards) == settings.job.shard
     }
@@ -80,7 +80,7 @@ def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
     return clusters[alias]
 
 
-def start_stream(session: SparkSession, settings: PmpSettings, stream: Stream) -> StreamingQuery:
+def start_stream(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
     """Start reading a cluster from its checkpoint, or from the oldest samples."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     return write_stream(
@@ -88,7 +88,7 @@ def start_stream(session: SparkSession, settings: PmpSettings, stream: Stream) -
     )
 
 
-def write_stream(records: DataFrame, settings: PmpSettings, stream: Stream) -> StreamingQuery:
+def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
     """Start writing records to their topics."""
     writer = records.writeStream.format("kafka").queryName(f"samples-{stream.name}").outputMode("append")
     for key, value in _producer(stream.output).items():
@@ -101,7 +101,7 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: Stream) -> S
     )
 
 
-def read_samples(session: SparkSession, settings: PmpSettings, stream: Stream) -> DataFrame:
+def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> DataFrame:
     """Return new records of both sample topics; a missing topic is read once it exists."""
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
@@ -122,7 +122,7 @@ def read_samples(session: SparkSession, settings: PmpSettings, stream: Stream) -
     )
 
 
-def transformed(records: DataFrame, settings: PmpSettings, stream: Stream) -> DataFrame:
+def transformed(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> DataFrame:
     """Return the output records for raw input records."""
     sampled = stream.sampled
     tolerance_ms = int(settings.job.clock_tolerance_seconds * 1000)

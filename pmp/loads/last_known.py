@@ -26,7 +26,7 @@ _FORMAT: Final = 2
 
 
 @dataclass(frozen=True)
-class Remembered:
+class CachedReport:
     """A report, and the time at which it was made (epoch milliseconds)."""
 
     report: LoadReport
@@ -38,12 +38,12 @@ class LastKnown:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._memory: dict[str, Remembered] = {}
+        self._memory: dict[str, CachedReport] = {}
         self._written_ms: dict[str, int] = {}
 
     def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
         """Store a report. A full or read-only disk is logged; the report stays in memory."""
-        self._memory[cluster] = Remembered(report, now_ms)
+        self._memory[cluster] = CachedReport(report, now_ms)
         written_ms = self._written_ms.get(cluster)
         if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
             return
@@ -57,7 +57,7 @@ class LastKnown:
         except OSError as error:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
-    def recall(self, cluster: str) -> Remembered | None:
+    def recall(self, cluster: str) -> CachedReport | None:
         """Return the last report of a cluster, also one from before a restart; None if there is none."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
@@ -87,7 +87,7 @@ def _marks(load: PartitionLoad) -> tuple[LoadLevel, RateSource, int | None]:
     return load.level, load.rate_source, load.measured_at_ms
 
 
-def _read(path: Path) -> Remembered | None:
+def _read(path: Path) -> CachedReport | None:
     try:
         document = json.loads(gzip.decompress(path.read_bytes()))
         if document["format"] != _FORMAT:
@@ -99,7 +99,7 @@ def _read(path: Path) -> Remembered | None:
             for topic, number, rate, messages, level, source, measured in document["loads"]
         }
         report = LoadReport(loads, document["provider"], document["measured_at_ms"])
-        return Remembered(report, document["answered_ms"])
+        return CachedReport(report, document["answered_ms"])
     except FileNotFoundError:
         return None
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:

@@ -28,8 +28,8 @@ from pinot.queries import mirror_rates
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch_notes
-from pmp.loads.last_known import LastKnown, Remembered
-from pmp.loads.rates import SETTLED_MS, Reading, partition_loads, unit_problem
+from pmp.loads.last_known import CachedReport, LastKnown
+from pmp.loads.rates import SETTLED_MS, RateOptions, partition_loads, unit_problem
 from pmp.loads.rhythm import MOST_UNKNOWN, held, marked, rhythm_of
 from pmp.loads.seasonal import seasonal_loads
 from pmp.loads.wholeness import CatchingUp, Progress, lost_rows
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class World:
+class ProviderInputs:
     """Inputs of the provider from other components.
 
     `name_of`: the name of a cluster in its samples. `compacted`: compacted topics of a cluster. `progress`:
@@ -56,7 +56,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class _Failure:
+class _FailedQuery:
     """`is_unsampled`: Pinot responded, but has no samples of the cluster in the window."""
 
     error: HeadraceError
@@ -92,17 +92,17 @@ class PinotLoadProvider:
     """Implements `mirror.ports.LoadProvider`. Used by one thread."""
 
     def __init__(
-        self, client: PinotClient, settings: PmpSettings, clock: Clock, world: World | None = None
+        self, client: PinotClient, settings: PmpSettings, clock: Clock, world: ProviderInputs | None = None
     ) -> None:
         self._client = client
         self._settings = settings
         self._provider = settings.provider
         self._clock = clock
-        self._world = world or World()
+        self._world = world or ProviderInputs()
         folder = settings.provider.cache_folder
         self._last_known = LastKnown(Path(folder) if folder else None)
         self._catching_up = CatchingUp(self._world.progress, clock)
-        self._failures: dict[ClusterRef, _Failure] = {}
+        self._failures: dict[ClusterRef, _FailedQuery] = {}
         self._looked_up: dict[ClusterRef, _LookedUp] = {}
         self._seasonal: dict[ClusterRef, _Seasonal] = {}
 
@@ -172,7 +172,7 @@ class PinotLoadProvider:
                 advice=f"in that time it has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "check the cluster's sampler and headrace pmp run",
             )
-        reading = Reading(
+        reading = RateOptions(
             chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
         )
         loads = marked(partition_loads(rates, reading), rates, rhythm_of(rates, when, grain), chosen)
@@ -197,18 +197,18 @@ class PinotLoadProvider:
             try:
                 report = self._whole(cluster, now_ms, remembered)
             except _Unsampled as unsampled:
-                failure = self._failures[cluster] = _Failure(unsampled.error, now_ms, is_unsampled=True)
+                failure = self._failures[cluster] = _FailedQuery(unsampled.error, now_ms, is_unsampled=True)
             except HeadraceError as error:
                 if error.fatal:
                     raise
-                failure = self._failures[cluster] = _Failure(error, now_ms)
+                failure = self._failures[cluster] = _FailedQuery(error, now_ms)
             else:
                 self._failures.pop(cluster, None)
                 self._last_known.remember(cluster, report, now_ms)
                 return report, ""
         return self._instead(cluster, failure.error, remembered, now_ms)
 
-    def _whole(self, cluster: ClusterRef, now_ms: int, remembered: Remembered | None) -> LoadReport:
+    def _whole(self, cluster: ClusterRef, now_ms: int, remembered: CachedReport | None) -> LoadReport:
         """Return a report that covers all rows.
 
         Raises LoadUnavailable for a partial one, _Unsampled without samples, and as `measured`.
@@ -235,7 +235,7 @@ class PinotLoadProvider:
         return replace(report, notes=(*report.notes, note))
 
     def _instead(
-        self, cluster: ClusterRef, error: HeadraceError, remembered: Remembered | None, now_ms: int
+        self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
         """Return the last known report, marked held. Raises LoadUnavailable if it is missing or too old."""
         problem = f"no loads for cluster {cluster}: {error.message}"
@@ -269,7 +269,7 @@ class PinotLoadProvider:
         if before and topics <= before.topics and before.at_ms // HOUR_MS == now_ms // HOUR_MS:
             return before.loads
         name = self._world.name_of(cluster)
-        reading = Reading(
+        reading = RateOptions(
             self._provider.statistic, self._is_averaged(name), True, self._world.compacted(cluster)
         )
 

@@ -35,7 +35,7 @@ _UNIT_FACTOR: Final = 100.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class RateOptions:
     """Options for interpreting rates.
 
     `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the partition's own
@@ -49,7 +49,9 @@ class Reading:
     compacted: Set[str] = frozenset()
 
 
-def partition_loads(rates: Iterable[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
+def partition_loads(
+    rates: Iterable[PartitionRates], reading: RateOptions
+) -> dict[TopicPartition, PartitionLoad]:
     """Return the load of each sampled partition."""
     groups: dict[tuple[str, int], list[PartitionRates]] = defaultdict(list)
     for rate in rates:
@@ -73,7 +75,7 @@ def unit_problem(rates: Iterable[PartitionRates]) -> str:
     )
 
 
-def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
+def _loads_of(group: list[PartitionRates], reading: RateOptions) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads of one topic's partitions on one broker."""
     means = _means(group, reading)
     loads = {}
@@ -89,7 +91,7 @@ def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartit
     return _with_messages(loads, group) if reading.averaged else loads
 
 
-def _means(group: list[PartitionRates], reading: Reading) -> dict[int, tuple[float, RateSource]]:
+def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple[float, RateSource]]:
     """Return the mean rate of each partition, and its source."""
     known = [rate for rate in group if rate.growth_ms > 0 and rate.topic not in reading.compacted]
     slope = {rate.kafka_partition: rate.growth_bytes * 1000 / rate.growth_ms for rate in known}

@@ -38,7 +38,7 @@ rolled up every five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class SampleTimes:
     """Sample times of a cluster, over a range that starts at `since_ms`.
 
     `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: the
@@ -75,7 +75,7 @@ class Rhythm:
         )
 
 
-def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> Rhythm:
+def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
     """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
 
     Samples should cover the range from the first growth of any partition to the latest sample, or to the
@@ -97,7 +97,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
     newest_ms = int(max(silent if interval else 0, newest_round if is_whole else newest_round - interval))
     begin_ms = max(when.since_ms, int(np.sort(begin)[odd]))
     end_ms = max(newest_round, int(when.until_ms - interval - late_ms) if interval else 0)
-    return Rhythm(
+    return SampleTimes(
         since_ms=when.since_ms,
         interval_ms=interval,
         newest_ms=newest_ms,
@@ -114,7 +114,7 @@ def held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, 
 def marked(
     loads: Mapping[TopicPartition, PartitionLoad],
     rates: Sequence[PartitionRates],
-    rhythm: Rhythm,
+    rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads, with held and partial ones marked.

@@ -16,7 +16,7 @@ from pmp.samples.sample import Sample
 
 
 @dataclass(frozen=True)
-class Look:
+class LogSnapshot:
     """State of a cluster at one time. Offsets and sizes are read a few requests apart.
 
     `*_seconds` are monotonic; `time_ms` is the wall-clock time of the sizes. Partitions without a leader are
@@ -32,14 +32,16 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledRound:
     """Samples of one round, and the state for the next round."""
 
     samples: tuple[Sample, ...]
     bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)
 
 
-def sample(before: Look, now: Look, bytes_per_message: Mapping[TopicPartition, float]) -> Sampled:
+def sample(
+    before: LogSnapshot, now: LogSnapshot, bytes_per_message: Mapping[TopicPartition, float]
+) -> SampledRound:
     """Return one sample for each partition that is in both looks.
 
     Skips a partition once if its end offset went back (topic recreated, unclean election), or if messages
@@ -78,10 +80,10 @@ def sample(before: Look, now: Look, bytes_per_message: Mapping[TopicPartition, f
                 messages_in_per_second=messages / offsets_seconds,
             )
         )
-    return Sampled(tuple(samples), sizes)
+    return SampledRound(tuple(samples), sizes)
 
 
-def _growth(before: Look, now: Look, partition: TopicPartition) -> int | None:
+def _growth(before: LogSnapshot, now: LogSnapshot, partition: TopicPartition) -> int | None:
     """Return the growth of the leader's log in bytes; None if it does not show the inflow."""
     if before.leaders.get(partition) != now.leaders[partition] or partition not in before.size_bytes:
         return None

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stack.blueprint import Machine, build
+from stack.blueprint import ServerResources, build
 from stack.errors import StackError
 from stack.jars.download import JarFolder
 from stack.ports import StackPorts
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m stack.archives make|check\n")
         return 2
     with tempfile.TemporaryDirectory(prefix="headrace-archives-") as folder:
-        servers = build(Path(folder), StackPorts.free(), Machine(quick_start=True))
+        servers = build(Path(folder), StackPorts.free(), ServerResources(quick_start=True))
         try:
             if arguments == ["check"]:
                 ready = not JarFolder("kafka").missing()

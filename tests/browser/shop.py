@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.histories.questions import LatencyAsked, LoadsAsked
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
@@ -36,7 +36,7 @@ class Shop(Site):
             for number, load in enumerate(loads)
         }
         MeasuredLoads(self.session).publish(
-            InstanceName("measurer"), Measured({SOURCE: rates}), self.clock.now_ms()
+            InstanceName("measurer"), InstanceMeasurements({SOURCE: rates}), self.clock.now_ms()
         )
         self.client.post("/v1/rebalance", json={"datastream": "shop"}).raise_for_status()
         self.tick()
@@ -44,7 +44,7 @@ class Shop(Site):
         self.latency_history = self._latencies
         AdviceStore(self.session).put(an_advice(self.clock.now_ms()))
 
-    def _loads(self, asked: LoadsAsked) -> LoadHours:
+    def _loads(self, asked: LoadHistoryQuery) -> LoadHours:
         """Hot for some hours, and quiet before."""
         hours = list(begun(asked.when, HOUR_MS))
         quiet = len(hours) - HOT_HOURS
@@ -55,7 +55,7 @@ class Shop(Site):
             found[place] = [LoadHour(hour, hour, *[one] * 3) for hour, one in zip(hours, loads, strict=True)]
         return found
 
-    def _latencies(self, asked: LatencyAsked) -> LatencyHistory:
+    def _latencies(self, asked: LatencyHistoryQuery) -> LatencyHistory:
         step = step_for(asked.when, asked.points)
         counts = [0] * LATENCY_BUCKETS
         counts[latency_bucket(90)] = 100

@@ -13,7 +13,7 @@ from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.topics import TopicDescription
 from mirror.worker.protocol import LaneRate
-from monitor.causes.sentences import Findings
+from monitor.causes.sentences import CauseFigures
 from tests.browser.chromium import PHONE
 from tests.browser.conftest import OpenPage, Serve
 from tests.browser.test_flows import violations
@@ -179,7 +179,7 @@ def test_moves_of_a_plan_are_one_entry_and_evidence_has_words(
     assert len(found) == 3
     hold = QuotaHold(QuotaOwner.SOURCE, 0.45, 3)
     numbers = {
-        **Findings((), 3, holds=(hold,)).numbers(),
+        **CauseFigures((), 3, holds=(hold,)).numbers(),
         "task_bytes_per_second": 1_250_000,
         "fetch_ms": 900.0,
     }

@@ -22,7 +22,7 @@ import pytest
 from mirror.errors import Fenced, HeadraceError
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Portion, Position, RecordSink, RecordSource
+from mirror.replication.connector import Position, RecordPortion, RecordSink, RecordSource
 
 T = TypeVar("T")
 NOW: Final = 1_764_000_000_000
@@ -229,9 +229,9 @@ class RecordSourceContract:
             rig.run(read(rig, bounds.first, bounds.end + 5))
 
 
-async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) -> list[Portion]:
+async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) -> list[RecordPortion]:
     """At most so many of what is handed out."""
-    found: list[Portion] = []
+    found: list[RecordPortion] = []
     async with aclosing(rig.source.read(rig.place, first, end)) as handed_out:
         async for portion in handed_out:
             found.append(portion)

@@ -31,7 +31,7 @@ from monitor.causes.diagnosis import Cause
 from monitor.causes.judge import diagnose
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
-from monitor.latency import Observation, Observations, Source, Standing
+from monitor.latency import LatencyObservation, ObjectiveStatus, Observations, Source
 from stack.kafka import KafkaCluster
 from stack.ports import LOOPBACK, free_ports
 from tests.acls import PERMISSIVE, Forbidden, add_rules
@@ -183,7 +183,7 @@ class Late:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        late = Observation(0, (0,) * LATENCY_BUCKETS, OBJECTIVE_MS + 1)
+        late = LatencyObservation(0, (0,) * LATENCY_BUCKETS, OBJECTIVE_MS + 1)
         return {Source(self._name, "source"): {self._name: late}}
 
 
@@ -222,7 +222,7 @@ def is_hidden(seen: Snapshot) -> bool:
         and "TOPIC_AUTHORIZATION_FAILED" in problem["reason"]
         and "problem" in seen.events
         and not is_0_somewhere(seen)
-        and seen.standing != Standing.WITHIN
+        and seen.standing != ObjectiveStatus.WITHIN
     )
 
 
@@ -279,7 +279,7 @@ def is_late(seen: Snapshot) -> bool:
     return (
         len(seen.lanes) == PARTITIONS
         and not is_0_somewhere(seen)
-        and (seen.standing in {Standing.HALTED, Standing.BREACHED} or says_why)
+        and (seen.standing in {ObjectiveStatus.HALTED, ObjectiveStatus.BREACHED} or says_why)
     )
 
 

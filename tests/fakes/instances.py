@@ -10,7 +10,7 @@ from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
-from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.routing.routes import RouteVerdict
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -27,7 +27,7 @@ from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.preparation import TopicRules
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -99,7 +99,7 @@ def topic_discovery_of(
 
 def gate_of(session: NodeStore, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
     """Return the admission gate for new datastreams."""
-    questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
+    questions = ClusterRequests(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     route_map = RouteMap(ClusterIds(session), OWN_TOPICS)
     known = KnownClusters(session)
     return RouteGate(route_map, known, questions, LatestPlan(PlanStore(session, "gate")), clock)
@@ -273,10 +273,10 @@ class LeaderRig:
     def _admission(self) -> Admission:
         return self.admission or Admission(dict.fromkeys(self.clusters, ClusterRights()), ["*"])
 
-    def judge_by(self, verdict: Verdict) -> None:
+    def judge_by(self, verdict: RouteVerdict) -> None:
         """Use this verdict from the next tick, for the topics that clusters list by then."""
 
-        def look(datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+        def look(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
             self.watch.look(datastreams, plan)
             left_out = {name: frozenset(topics) for name, topics in verdict.left_out.items()}
             topics = self.topic_discovery.topics(sorted(self.clusters))

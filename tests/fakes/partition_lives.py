@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Retention, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample, Retention
 
 EVERY_SECONDS: Final = 5.0
 _CLOCK_SKEW_MS: Final = 1_000
@@ -80,7 +80,7 @@ class PartitionLife:
         is_idle = self.checkpoint == int(self.end) and self.source_answers
         if not (is_idle and before is not None and before.is_caught_up and before.end == int(self.end)):
             place = (self.checkpoint, self.readable_end, int(self.end))
-            waypoint = Waypoint(self.now, *place, self.lag_ms(), self.log_start, self.hidden_ms, self.life)
+            waypoint = LaneSample(self.now, *place, self.lag_ms(), self.log_start, self.hidden_ms, self.life)
             self.history = self.history.after(waypoint, self._heard_at)
         self._heard_at = self.now
 

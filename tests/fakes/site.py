@@ -8,16 +8,16 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.app import create_app
 from api.calls.cluster_turns import ClusterTurns
-from api.histories.questions import LatencyAsked, LoadsAsked, no_history
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from headrace.plug_ins.names import PlugInNames
 from mirror.control.handlers import Control, ControlStores
-from mirror.control.monitors.acts import Acting
+from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
@@ -85,7 +85,7 @@ class Site:
         server: FakeZooKeeper | None = None,
         name: str = "one",
         planner: Planner | None = None,
-        access: Access | None = None,
+        access: AccessMethods | None = None,
         rights: Mapping[str, KafkaCluster] | None = None,
         rules: DefinitionSettings | None = None,
         usable: int | None = None,
@@ -97,8 +97,8 @@ class Site:
         self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
         self.while_asleep: Callable[[], None] = self.tick
-        self.load_history: Callable[[LoadsAsked], LoadHours] = no_history
-        self.latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
+        self.load_history: Callable[[LoadHistoryQuery], LoadHours] = no_history
+        self.latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         self.source.identity, self.destination.identity = "id-of-source", "id-of-destination"
@@ -129,7 +129,7 @@ class Site:
         )
         self.services = services = Services(
             control=control,
-            acting=Acting(
+            acting=MonitorActions(
                 ActingStore(self.session, stores.requests, self.clock), stores.membership.live, self.clock
             ),
             problems=self.leader.stores.problems,
@@ -178,7 +178,7 @@ class Site:
             transport=lambda: self.neighbours,
             fleet_deadline_seconds=PATIENCE_SECONDS,
             sleep=self._sleep,
-            access=access or Access(hosts=HOSTS),
+            access=access or AccessMethods(hosts=HOSTS),
             usable_bytes_per_second=usable,
         )
         self.app = create_app(services)
@@ -194,10 +194,10 @@ class Site:
         mine = {key: one for key, one in self.progress.items() if key.group == group}
         return StoredLanes(mine, self.topic_ids, self.first_offsets)
 
-    def _load_history(self, asked: LoadsAsked) -> LoadHours:
+    def _load_history(self, asked: LoadHistoryQuery) -> LoadHours:
         return self.load_history(asked)
 
-    def _latency_history(self, asked: LatencyAsked) -> LatencyHistory:
+    def _latency_history(self, asked: LatencyHistoryQuery) -> LatencyHistory:
         return self.latency_history(asked)
 
     def _positions_of(self, job: TranslateJob) -> GroupPositions:

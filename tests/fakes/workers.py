@@ -14,7 +14,7 @@ from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.worker.pool import PoolLimits
 from mirror.worker.protocol import LaneRate
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.fakes.clock import ManualClock
 
 
@@ -119,7 +119,7 @@ class FakeWorkers(Supervisor):
     def extend_lease(self, until: float) -> None:
         self.lease_until = until
 
-    def handle(self, item: WorkerSaid | WorkerGone) -> None:
+    def handle(self, item: WorkerMessage | WorkerGone) -> None:
         raise AssertionError(f"unexpected message {item}")
 
     def restart_dead(self) -> None:

@@ -15,8 +15,8 @@ from api.histories.questions import (
     MOST_LATENCY_POINTS,
     MOST_LOAD_HOURS,
     MOST_PARTITIONS,
-    LatencyAsked,
-    LoadsAsked,
+    LatencyHistoryQuery,
+    LoadHistoryQuery,
     last_hours,
     places_named,
 )
@@ -54,7 +54,7 @@ async def load_history(
     plan = await run_in_threadpool(reads.plan)
     topics = {one.topic for one in owners_of(datastream, plan)} if not places else set()
     when = last_hours(services.clock.now_ms(), hours)
-    asked = LoadsAsked(datastream.source, when, places, topics)
+    asked = LoadHistoryQuery(datastream.source, when, places, topics)
     found = await slow_calls.run(lambda: services.load_history(asked))
     every: dict[TopicPartition | None, Sequence[LoadHour]] = {one: found.get(one, ()) for one in places}
     shown: Mapping[TopicPartition | None, Sequence[LoadHour]] = every or {None: found.get(None, ())}
@@ -82,6 +82,6 @@ async def latency_history(
         topics = {one.topic for one in owners_of(datastream, await run_in_threadpool(reads.plan))}
     now_ms = services.clock.now_ms()
     when = TimeRange(now_ms + 1 - hours * 3_600_000, now_ms + 1)
-    asked = LatencyAsked(datastream.group, when, points, topics)
+    asked = LatencyHistoryQuery(datastream.group, when, points, topics)
     found = await slow_calls.run(lambda: services.latency_history(asked))
     return LatencyHistoryAnswer.from_history(datastream, when, found)

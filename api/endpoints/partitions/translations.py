@@ -42,7 +42,7 @@ LONGEST_GROUP: Final = 8_191
 
 
 @dataclass(frozen=True)
-class _Translation:
+class _StreamTranslation:
     """Translation of one datastream's offsets in one direction."""
 
     name: str
@@ -127,11 +127,11 @@ async def _translation(
         Direction,
         Query(description="direction: from source offsets, or from destination offsets"),
     ] = "to-destination",
-) -> _Translation:
-    return _Translation(name, services, reads, slow_calls, direction, principal_of(request))
+) -> _StreamTranslation:
+    return _StreamTranslation(name, services, reads, slow_calls, direction, principal_of(request))
 
 
-TranslationDep = Annotated[_Translation, Depends(_translation)]
+TranslationDep = Annotated[_StreamTranslation, Depends(_translation)]
 
 
 @router.get("/{name}/translation")

@@ -18,7 +18,7 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import CONTROL, Cluster
 from mirror.client.connection import Connection, Request
 from mirror.client.event_loop import Promise
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol import produce
 from mirror.protocol.batches.batch import seal
@@ -182,7 +182,7 @@ def _send(connection: Connection, topic: str, batches: list[tuple[int, bytearray
     body, size = produce.encode_request(_VERSION, {topic.encode(): batches}, 30_000)
     promise = Promise[None]()
 
-    def on_answer(frame: memoryview, _slab: Slab) -> None:
+    def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
         answers = produce.decode_response(_VERSION, frame).partitions
         assert len(answers) == len(batches)
         errors = {answer.error for answer in answers}

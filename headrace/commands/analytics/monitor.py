@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mirror.model.identifiers import DatastreamName
-    from monitor.latency import Verdict
+    from monitor.latency import LatencyVerdict
 
 
 app = typer.Typer()
@@ -43,7 +43,7 @@ def monitor(
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
-    from monitor.latency import Standing
+    from monitor.latency import ObjectiveStatus
 
     settings = load_settings(config)
     configure_logs(settings.logging, process="monitor")
@@ -70,11 +70,14 @@ def monitor(
         _show(findings)
         if cycle.remark:
             console().print(f"measurements come from the metrics topic: {cycle.remark}")
-    if any(verdict.standing in {Standing.BREACHED, Standing.HALTED} for verdict in findings.values()):
+    if any(
+        verdict.standing in {ObjectiveStatus.BREACHED, ObjectiveStatus.HALTED}
+        for verdict in findings.values()
+    ):
         raise typer.Exit(1)
 
 
-def _show(verdicts: Mapping[DatastreamName, Verdict]) -> None:
+def _show(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> None:
     for name, verdict in verdicts.items():
         console().print(f"{name}: {verdict.standing}, {verdict.sentence}")
         if verdict.cause:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Wish(StrEnum):
+class SwitchState(StrEnum):
     """The requested state of the switch."""
 
     ON = "on"
@@ -25,7 +25,7 @@ class Wish(StrEnum):
 
 def acting(
     wish: Annotated[
-        Wish | None,
+        SwitchState | None,
         typer.Argument(help="on allows monitors to request rebalances, off forbids it (default: show)."),
     ] = None,
     reason: ReasonOption = "",
@@ -41,7 +41,7 @@ def acting(
     if wish is None:
         found = client.get("/v1/monitor")
     else:
-        body = {"acting": wish is Wish.ON, "reason": reason}
+        body = {"acting": wish is SwitchState.ON, "reason": reason}
         by = {"requested_by": requested_by} if requested_by else {}
         found = client.patch("/v1/monitor", body | by, "*")
     if as_json:

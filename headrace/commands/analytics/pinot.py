@@ -12,7 +12,7 @@ from headrace.console.terminal import console, print_json, print_table
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
-    from pinot.deployment.deploy import Change
+    from pinot.deployment.deploy import SchemaChange
     from pinot.schemas import Placement
     from pinot.tables import Table
 
@@ -173,7 +173,7 @@ def _list(found: list[Any], as_json: bool) -> None:
         print_table("named queries", ("query", "answers", "needs", "takes"), rows)
 
 
-def _show(changes: list[Change], as_json: bool) -> None:
+def _show(changes: list[SchemaChange], as_json: bool) -> None:
     rows = [
         {
             "table": change.table,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pmp.rollup import Rollup
 
 
-class Service(Protocol):
+class BackgroundService(Protocol):
     """A background service of a long-running command."""
 
     failure: Exception | None
@@ -81,7 +81,7 @@ def run(config: Config = None) -> None:
         return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
 
     _create_topics(settings)
-    services: list[Service] = [PmpService(session, read_again, SystemClock(), metrics, told)]
+    services: list[BackgroundService] = [PmpService(session, read_again, SystemClock(), metrics, told)]
     if settings.pmp.rollup.enabled and job.shard == 0:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
@@ -275,13 +275,13 @@ def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
     return event
 
 
-def _until_told(services: Sequence[Service], told: threading.Event) -> None:
+def _until_told(services: Sequence[BackgroundService], told: threading.Event) -> None:
     """Run the services until one ends or `told` is set, then stop them in reverse order.
 
     Raises the failure of a service.
     """
     _heed_stop_signals(told)  # Spark has installed its own handler
-    started: list[Service] = []
+    started: list[BackgroundService] = []
     try:
         for service in services:
             service.start()

@@ -14,7 +14,7 @@ from headrace.console.terminal import complain, console, print_json
 from headrace.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from headrace.console.datastreams.difference import Difference, PruneScope, Step
+    from headrace.console.datastreams.difference import DatastreamChange, DatastreamDifference, PruneScope
 
 EXIT_DIFFERS: Final = 3
 _WOULD: Final = {"change": "would change", "create": "would be created", "delete": "would be deleted"}
@@ -128,7 +128,7 @@ def _require_somebody_to_ask(nobody_is_there: bool) -> None:
         raise InvalidRequest("no terminal to confirm on", advice="pass --yes, --dry-run or --check")
 
 
-def _show(found: Difference) -> None:
+def _show(found: DatastreamDifference) -> None:
     from headrace.console.datastreams.changes import print_update_plan
     from headrace.console.datastreams.difference import StepKind
 
@@ -142,7 +142,7 @@ def _show(found: Difference) -> None:
     console().print(f"{counts}, {len(found.unchanged)} unchanged")
 
 
-def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:
+def _tell(steps: tuple[DatastreamChange, ...], failed: dict[str, str]) -> None:
     for step in steps:
         if step.name not in failed:
             console().print(f"{step.name}: {step.kind}d")
@@ -150,7 +150,7 @@ def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:
         complain(f"{name}: {why}")
 
 
-def _document(found: Difference, failed: dict[str, str], *, is_applied: bool) -> dict[str, Any]:
+def _document(found: DatastreamDifference, failed: dict[str, str], *, is_applied: bool) -> dict[str, Any]:
     from headrace.console.datastreams.difference import StepKind
 
     return {

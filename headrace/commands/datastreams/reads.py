@@ -8,7 +8,7 @@ import typer
 
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.resources import UNKNOWN, Condition, age_text, path_of
+from headrace.console.resources import UNKNOWN, WaitCondition, age_text, path_of
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted, duration_text
 
@@ -88,7 +88,9 @@ def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
 
 def wait(
     name: NameArgument,
-    condition: Annotated[Condition, typer.Option("--for", help="Condition to wait for.", show_default=False)],
+    condition: Annotated[
+        WaitCondition, typer.Option("--for", help="Condition to wait for.", show_default=False)
+    ],
     timeout: Annotated[str, typer.Option(help="Time to wait, such as 90s, 10m or 1h.")] = "60s",
     most_lag: Annotated[
         int, typer.Option("--lag", min=0, help="With caught-up, maximum lag of a partition in records.")

@@ -16,7 +16,7 @@ from headrace.console.terminal import console, print_json
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from headrace.doctor.diagnosis import Diagnosis
+    from headrace.doctor.diagnosis import DoctorFinding
 
 
 def doctor(
@@ -39,7 +39,7 @@ def doctor(
 
     seconds = milliseconds(patience, HOUR_MS) / 1000
     examination = Examination(load_settings(config), connect(at, config, seconds), seconds)
-    findings: list[Diagnosis] = []
+    findings: list[DoctorFinding] = []
     with _without_logs():
         for finding in examination.run():
             findings.append(finding)
@@ -65,7 +65,7 @@ def _without_logs() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _show(finding: Diagnosis) -> None:
+def _show(finding: DoctorFinding) -> None:
     console().print(f"{finding.grade:<8} {finding.subject}: {finding.sentence}", soft_wrap=True)
     if finding.advice:
         console().print(f"{'':<8} -> {finding.advice}", soft_wrap=True)

@@ -13,7 +13,7 @@ _BY_WISH: Final = "PAUSED_BY_USER"
 _DAMAGED: Final = "DAMAGED"
 
 
-class Severity(IntEnum):
+class StatusSeverity(IntEnum):
     """Severity, worst first."""
 
     LOSS = 0
@@ -31,14 +31,14 @@ class Severity(IntEnum):
     @property
     def is_bad(self) -> bool:
         """Return whether `headrace status` must exit with an error."""
-        return self <= Severity.STUCK
+        return self <= StatusSeverity.STUCK
 
 
-def severity_of_state(state: str) -> Severity:
+def severity_of_state(state: str) -> StatusSeverity:
     """Return the severity of a movement state; BEHIND for any other state, including unknown ones."""
     if state in _STUCK:
-        return Severity.STUCK
-    return {"OK": Severity.WELL, _BY_WISH: Severity.HALTED}.get(state, Severity.BEHIND)
+        return StatusSeverity.STUCK
+    return {"OK": StatusSeverity.WELL, _BY_WISH: StatusSeverity.HALTED}.get(state, StatusSeverity.BEHIND)
 
 
 def severity_of(
@@ -47,10 +47,10 @@ def severity_of(
     incident: Mapping[str, Any] | None,
     *,
     has_recovered: bool,
-) -> Severity:
+) -> StatusSeverity:
     """Return the worst severity of a datastream, from the resources of /v1. `has_recovered`: it meets its
     objective again, but the incident is still open."""
-    return min(_found(datastream, movement, incident, has_recovered), default=Severity.WELL)
+    return min(_found(datastream, movement, incident, has_recovered), default=StatusSeverity.WELL)
 
 
 def _found(
@@ -58,16 +58,16 @@ def _found(
     movement: Mapping[str, Any] | None,
     incident: Mapping[str, Any] | None,
     has_recovered: bool,
-) -> Iterable[Severity]:
+) -> Iterable[StatusSeverity]:
     problem, loss = datastream["problem"], movement and movement["loss"]
     if loss and loss["is_near"]:
-        yield Severity.LOSS
+        yield StatusSeverity.LOSS
     if datastream["status"] == _DAMAGED or (problem and problem["sets_aside"]):
-        yield Severity.SET_ASIDE
+        yield StatusSeverity.SET_ASIDE
     if incident:
-        yield Severity.LATE if incident["is_late"] and not has_recovered else Severity.INCIDENT
+        yield StatusSeverity.LATE if incident["is_late"] and not has_recovered else StatusSeverity.INCIDENT
     yield from (severity_of_state(one["state"]) for one in (movement["states"] if movement else ()))
     if problem:
-        yield Severity.REMARK
+        yield StatusSeverity.REMARK
     if datastream["halt"]:
-        yield Severity.HALTED
+        yield StatusSeverity.HALTED

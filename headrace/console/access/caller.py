@@ -17,7 +17,7 @@ TOKEN_VARIABLE: Final = "HEADRACE_TOKEN"  # noqa: S105 - only the name
 LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
 
 
-class Credentials(Protocol):
+class ClientCredentials(Protocol):
     """Credentials, trusted authorities and response size limit of a client."""
 
     @property
@@ -33,7 +33,7 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True)
-class Caller:
+class CallerSettings:
     """Credentials read without validation; the validated ones are `ClientSettings`."""
 
     token_file: str = ""
@@ -52,7 +52,7 @@ class ServiceAccess:
     """Addresses of instances, separated by commas, and credentials."""
 
     addresses: str
-    caller: Credentials
+    caller: ClientCredentials
 
 
 def token_of(token_file: str) -> str:

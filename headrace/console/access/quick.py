@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from api.addresses import HOST, PORT
-from headrace.console.access.caller import Caller, ServiceAccess, services_at
+from headrace.console.access.caller import CallerSettings, ServiceAccess, services_at
 from headrace.console.access.document import NOT_SETTINGS, PREFIX, port_offset, read_document
 from mirror.model.clusters import address_of
 
@@ -42,7 +42,7 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
         return None
     is_tls = bool(certificate or texts["ca_file"] or texts["certificate_file"])
     given = at or ",".join(addresses) or address_of(host, port)
-    return ServiceAccess(services_at(given, is_tls=is_tls), Caller(**texts))
+    return ServiceAccess(services_at(given, is_tls=is_tls), CallerSettings(**texts))
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

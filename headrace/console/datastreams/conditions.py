@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headrace.console.client import RestClient
 from headrace.console.patience import what_still_lacks
-from headrace.console.resources import Condition, path_of
+from headrace.console.resources import WaitCondition, path_of
 from mirror.errors import HeadraceError, NotFound, TimedOut
 from mirror.wording import counted, first_few
 
@@ -20,7 +20,7 @@ _PERSON: Final = "person"
 def wait_until(
     client: RestClient,
     path: str,
-    condition: Condition,
+    condition: WaitCondition,
     timeout_seconds: float,
     *,
     most_lag: int = 0,
@@ -41,30 +41,30 @@ def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float
     for name in names:
         left = max(0.0, end - time.monotonic())
         try:
-            wait_until(client, path_of(name), Condition.DELETED, left)
+            wait_until(client, path_of(name), WaitCondition.DELETED, left)
         except HeadraceError as error:
             found[name] = str(error)
     return found
 
 
-def what_lacks(client: RestClient, path: str, condition: Condition, most_lag: int) -> str:
+def what_lacks(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
     """Return the unmet requirement, or an empty string. Raises the errors of `RestClient.get`."""
-    if condition is Condition.DELETED:
+    if condition is WaitCondition.DELETED:
         try:
             return f"it is {client.get(path)['status']}"
         except NotFound:
             return ""
     found = client.get(path)
     status, problem = str(found["status"]), found.get("problem")
-    if condition is Condition.STOPPED:
+    if condition is WaitCondition.STOPPED:
         return "" if status == "STOPPED" else f"it is {status}"
     if problem and problem["sets_aside"]:
         return f"it is quarantined: {problem['reason']}"
     if status != "READY":
         return f"it is {status}"
-    if condition is Condition.READY:
+    if condition is WaitCondition.READY:
         return ""
-    return _what_lags(client.get(f"{path}/lag"), most_lag if condition is Condition.CAUGHT_UP else None)
+    return _what_lags(client.get(f"{path}/lag"), most_lag if condition is WaitCondition.CAUGHT_UP else None)
 
 
 def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:

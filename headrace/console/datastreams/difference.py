@@ -45,7 +45,7 @@ class PruneScope:
 
 
 @dataclass(frozen=True)
-class Step:
+class DatastreamChange:
     """A change of one datastream. `version`: the ETag that was read; `definition`: from the file, or of the
     deleted datastream; `plan`: result of the dry run."""
 
@@ -57,21 +57,21 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Difference:
+class DatastreamDifference:
     """Ordered steps, names of unchanged datastreams, and reasons of rejected ones by name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[DatastreamChange, ...]
     unchanged: tuple[str, ...]
     refused: Mapping[str, str]
 
-    def of(self, kind: StepKind) -> list[Step]:
+    def of(self, kind: StepKind) -> list[DatastreamChange]:
         """Return the steps of a kind."""
         return [step for step in self.steps if step.kind is kind]
 
 
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
-) -> Difference:
+) -> DatastreamDifference:
     """Run a dry run of each definition, and return the changes. `scope`: None to delete nothing.
 
     Raises Unreachable; other errors are returned in `refused`.
@@ -93,10 +93,10 @@ def find_difference(
         steps += _deletions(client, {one.name for one in manifests}, scope)
     order = list(StepKind)
     steps.sort(key=lambda step: order.index(step.kind))
-    return Difference(tuple(steps), tuple(unchanged), refused)
+    return DatastreamDifference(tuple(steps), tuple(unchanged), refused)
 
 
-def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
+def _step_of(client: RestClient, wanted: Manifest) -> DatastreamChange | None:
     """Return the step for a definition, None if unchanged. Raises HeadraceError if the service rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
@@ -105,7 +105,7 @@ def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
             version = client.version(path)
         except NotFound:
             plan = client.post(DATASTREAMS, wanted.definition, dry_run=True)
-            return Step(StepKind.CREATE, wanted.name, definition=wanted.definition, plan=plan)
+            return DatastreamChange(StepKind.CREATE, wanted.name, definition=wanted.definition, plan=plan)
         try:
             plan = client.put(path, wanted.definition, version, dry_run=True)
         except StaleVersion:
@@ -114,20 +114,22 @@ def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
             continue
         if not plan["changes"]:
             return None
-        return Step(StepKind.CHANGE, wanted.name, version, wanted.definition, plan)
+        return DatastreamChange(StepKind.CHANGE, wanted.name, version, wanted.definition, plan)
 
 
-def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterable[Step]:
+def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterable[DatastreamChange]:
     for found in client.get(DATASTREAMS):
         if found["name"] not in kept and scope.holds(found):
             path = path_of(found["name"])
             present, version = client.get_with_version(path)
             if scope.holds(present):
                 plan = client.delete(path, version, dry_run=True)
-                yield Step(StepKind.DELETE, found["name"], version, present, plan)
+                yield DatastreamChange(StepKind.DELETE, found["name"], version, present, plan)
 
 
-def carry_out(client: RestClient, steps: Sequence[Step], reason: str, requested_by: str) -> dict[str, str]:
+def carry_out(
+    client: RestClient, steps: Sequence[DatastreamChange], reason: str, requested_by: str
+) -> dict[str, str]:
     """Run the steps and return the failures by name. Stops if the service becomes unreachable."""
     failed: dict[str, str] = {}
     for number, step in enumerate(steps):
@@ -141,7 +143,7 @@ def carry_out(client: RestClient, steps: Sequence[Step], reason: str, requested_
     return failed
 
 
-def _do(client: RestClient, step: Step, cause: Mapping[str, str]) -> None:
+def _do(client: RestClient, step: DatastreamChange, cause: Mapping[str, str]) -> None:
     if step.kind is StepKind.CREATE:
         client.create(DATASTREAMS, step.definition, **cause)
     elif step.kind is StepKind.CHANGE:

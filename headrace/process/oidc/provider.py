@@ -13,7 +13,7 @@ import httpx
 from api.access.settings import OidcSettings
 from api.access.tokens import principal_named
 from headrace.process.oidc.keys import IssuerKeys
-from headrace.process.oidc.tokens import Issuer, Trust
+from headrace.process.oidc.tokens import Issuer, TokenRequirements
 from mirror.errors import Unreachable
 from mirror.ports import Clock
 from mirror.tls import trusting
@@ -28,7 +28,7 @@ def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
     read = Path(oidc.keys_file).read_bytes if oidc.keys_file else _reader(oidc)
     keys = IssuerKeys(read, clock, oidc.keys_seconds)
     keys.refresh()
-    trust = Trust(
+    trust = TokenRequirements(
         issuer=oidc.issuer,
         audience=oidc.audience,
         leeway_seconds=oidc.leeway_seconds,

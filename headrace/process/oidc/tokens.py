@@ -29,7 +29,7 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TokenRequirements:
     """Requirements on tokens. `roles`: principal by group; `prefix`: prepended to names, to distinguish them
     from tokens of the service."""
 
@@ -45,7 +45,7 @@ class Trust:
 class Issuer:
     """A trusted issuer. Thread-safe. Satisfies `api.access.gate.TokenIssuer`."""
 
-    def __init__(self, trust: Trust, keys: IssuerKeys, clock: Clock) -> None:
+    def __init__(self, trust: TokenRequirements, keys: IssuerKeys, clock: Clock) -> None:
         self._trust = trust
         self._keys = keys
         self._clock = clock
@@ -74,7 +74,7 @@ def _name_of_key(token: str) -> str:
     return name
 
 
-def _claims(token: str, key: PublicKey, trust: Trust) -> dict[str, Any]:
+def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, Any]:
     """Verify the signature, issuer and audience of a token and return its claims. Times are checked
     separately, because PyJWT uses another clock. Raises NotAuthenticated."""
     try:
@@ -109,7 +109,7 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
         raise NotAuthenticated("token is not valid yet", advice="check the clocks")
 
 
-def principal_from(claims: Mapping[str, Any], trust: Trust) -> Principal:
+def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
     """Return the principal with the highest role of its groups, and the owners of all groups with that role.
     Raises NotAuthenticated. Pure."""
     try:

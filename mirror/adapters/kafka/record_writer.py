@@ -49,7 +49,7 @@ class DeliveryCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _PendingRecord:
     record: Record
     size: int
     until: float
@@ -69,19 +69,19 @@ class RecordWriter:
         self._lock = threading.Lock()
         self._is_empty = threading.Condition(self._lock)
         self._clock = SystemClock()
-        self._waiting: deque[_Entry] = deque()
+        self._waiting: deque[_PendingRecord] = deque()
         self._held = 0
         self._count = 0
         self._is_closed = False
         self._is_posted = False
-        self._partitions: dict[int, deque[_Entry]] = {}
+        self._partitions: dict[int, deque[_PendingRecord]] = {}
         self._writing: set[int] = set()
         self._looked_at = 0.0
 
     def put(self, record: Record) -> bool:
         """Queue a record; its offset is ignored. Returns False if the queue is full."""
         size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
-        entry = _Entry(record, size, self._clock.monotonic() + self._seconds)
+        entry = _PendingRecord(record, size, self._clock.monotonic() + self._seconds)
         with self._lock:
             if self._held + size > QUEUE_BYTES:
                 return False
@@ -106,7 +106,7 @@ class RecordWriter:
 
     async def _distribute(self, loop: Loop) -> None:
         """Assign queued records to partitions; runs as a single instance, until the queue is empty."""
-        entries: deque[_Entry] = deque()
+        entries: deque[_PendingRecord] = deque()
         while True:
             self._take(entries)
             if not entries or self._is_closed:
@@ -124,7 +124,7 @@ class RecordWriter:
                 self._writing.add(number)
                 loop.spawn(self._write(loop, number))
 
-    def _take(self, entries: deque[_Entry]) -> None:
+    def _take(self, entries: deque[_PendingRecord]) -> None:
         with self._lock:
             entries.extend(self._waiting)
             self._waiting.clear()
@@ -170,7 +170,7 @@ class RecordWriter:
         self._writing.discard(number)
 
     async def _pause(
-        self, loop: Loop, entries: deque[_Entry], error: HeadraceError, refused: int | None = None
+        self, loop: Loop, entries: deque[_PendingRecord], error: HeadraceError, refused: int | None = None
     ) -> None:
         """Drop records that have expired or were rejected, then pause.
 
@@ -191,7 +191,7 @@ class RecordWriter:
             wait = min(_PAUSE_SECONDS, entries[0].until - loop.now())
             await loop.sleep(max(wait, 0.0))
 
-    def _release(self, entries: Sequence[_Entry]) -> None:
+    def _release(self, entries: Sequence[_PendingRecord]) -> None:
         with self._is_empty:
             self._held -= sum(entry.size for entry in entries)
             self._count -= len(entries)
@@ -199,9 +199,9 @@ class RecordWriter:
                 self._is_empty.notify_all()
 
 
-def _first_of(entries: deque[_Entry]) -> list[_Entry]:
+def _first_of(entries: deque[_PendingRecord]) -> list[_PendingRecord]:
     """Return as many entries as fit into one batch."""
-    part: list[_Entry] = []
+    part: list[_PendingRecord] = []
     size = 0
     for entry in entries:
         if part and size + entry.size > _BATCH_BYTES:

@@ -13,7 +13,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise, Timer
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
-from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget
 
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
@@ -139,7 +139,7 @@ class ClusterSession:
 
     def _opened(self, loop: Loop) -> Cluster:
         if self._cluster is None:
-            pool = SlabPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
+            pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
             config = ConnectionConfig(loop, pool, self._access(), self._client_id, self._request_seconds)
             self._cluster = Cluster(ConnectionConfigs(config, config, config), self._name)
             self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))

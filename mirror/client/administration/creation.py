@@ -9,13 +9,13 @@ from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TopicDescription
 from mirror.protocol.codes import Code
 from mirror.protocol.control.refused_settings import adjusted_setting
-from mirror.protocol.control.topics import Outcome, create_topic
+from mirror.protocol.control.topics import TopicOutcome, create_topic
 
 
 class TopicCreation(NamedTuple):
     """Result of a creation. `adjustments`: a sentence for each setting that was clamped or omitted."""
 
-    outcome: Outcome
+    outcome: TopicOutcome
     adjustments: tuple[str, ...] = ()
 
 
@@ -48,7 +48,7 @@ async def _create_without_one(
     replication: int,
     settings: dict[str, str],
     reasons: dict[str, str],
-) -> Outcome | None:
+) -> TopicOutcome | None:
     """Omit one setting at a time, if the broker does not name the rejected setting."""
     for key in sorted(settings.keys() - FORCED_SETTINGS.keys()):
         fewer = {name: value for name, value in settings.items() if name != key}
@@ -62,7 +62,7 @@ async def _create_without_one(
 
 async def _create(
     cluster: Cluster, topic: TopicDescription, replication: int, settings: dict[str, str]
-) -> Outcome:
+) -> TopicOutcome:
     return await cluster.ask_controller(create_topic(topic.name, topic.partitions, replication, settings))
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from weakref import WeakValueDictionary
 
 
-class Turns:
+class OwnerLocks:
     """Locks by owner, which exist while a call uses them. Thread-safe."""
 
     def __init__(self) -> None:

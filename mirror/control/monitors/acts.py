@@ -17,7 +17,7 @@ from mirror.ports import Clock
 
 
 @dataclass(frozen=True)
-class Acting:
+class MonitorActions:
     """Actions of monitors. Every change requires rights on every datastream.
 
     `live`: returns the live instances.

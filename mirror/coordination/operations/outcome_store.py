@@ -63,7 +63,7 @@ class OutcomeStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder = znodes.Folder(nodes, znodes.OPERATIONS, _read_outcome)
+        self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
         """Return stored outcomes, newest first, omitting and logging damaged ones."""

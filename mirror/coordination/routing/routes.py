@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final
 
-from mirror.coordination.matching import Waiting
+from mirror.coordination.matching import IncompleteTopic
 from mirror.coordination.routing.index import SelectionIndex
 from mirror.coordination.routing.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
@@ -57,7 +57,7 @@ class Route:
 
 
 @dataclass
-class _Place:
+class _TopicNode:
     """State of one topic name on all clusters. `origins`: by cluster, the clusters that its records may come
     from, each with the datastream that brings them. `reasons`: reason by datastream that must not copy the
     topic. `taken`: routes that copy it."""
@@ -67,7 +67,7 @@ class _Place:
     taken: list[Route] = field(default_factory=list)
 
 
-class Returns:
+class ReturningTopics:
     """Finder of topics whose records would return to a cluster, with a cache. `routes`: routes that may be
     part of a loop, oldest first."""
 
@@ -82,7 +82,7 @@ class Returns:
             if not one.datastream.naming.is_identity:
                 alike.setdefault((one.source, one.destination, one.datastream.naming), []).append(one)
         self._renaming = {way: _index(routes) for way, routes in alike.items()}
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _TopicNode] = {}
 
     @cached_property
     def selecting(self) -> SelectionIndex[Route]:
@@ -97,11 +97,11 @@ class Returns:
         through = place.origins.get(route.source, {}).get(route.destination)
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
-    def _place(self, topic: str) -> _Place:
+    def _place(self, topic: str) -> _TopicNode:
         """Return the place of a topic. The recursion visits shorter names: every naming but `*` makes names
         longer, so it ends."""
         if topic not in self._places:
-            place = _Place()
+            place = _TopicNode()
             for (source, destination, naming), alike in self._renaming.items():
                 before = naming.source(topic)
                 if before is not None:
@@ -114,7 +114,7 @@ class Returns:
         return self._places[topic]
 
     def _bring(
-        self, source: str, destination: str, alike: Sequence[Route], before: str, place: _Place
+        self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
         """Add the origins that a name receives from a shorter one, through the first suitable route. `alike`:
         routes that select the shorter name and differ only in their expressions."""
@@ -126,7 +126,7 @@ class Returns:
                     origins.setdefault(cluster, route.datastream.name)
                 return
 
-    def _take(self, route: Route, place: _Place) -> None:
+    def _take(self, route: Route, place: _TopicNode) -> None:
         """Let a route copy the name, unless records would return through it or through an older route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
@@ -156,7 +156,7 @@ def _returning(route: Route, through: DatastreamName) -> str:
     )
 
 
-def _spread(place: _Place, route: Route) -> dict[str, dict[str, DatastreamName]]:
+def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
     """Return the origins including a route that keeps the name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [one for one in (*place.taken, route) if one.datastream.naming.is_identity]
@@ -190,7 +190,7 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RouteVerdict:
     """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
     `left_out`: by datastream, topics that it must not copy, with the reason. `remarks`: conflicts that do not
     stop copying. `waiting`: by datastream, topics that are not copied yet, or only in part."""
@@ -198,7 +198,7 @@ class Verdict:
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
     remarks: Mapping[DatastreamName, str] = field(default_factory=dict)
-    waiting: Mapping[DatastreamName, Mapping[str, Waiting]] = field(default_factory=dict)
+    waiting: Mapping[DatastreamName, Mapping[str, IncompleteTopic]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
         """Return, by topic, why a datastream does not copy everything that it selects."""
@@ -206,7 +206,7 @@ class Verdict:
         return {**waits, **self.left_out.get(name, {})}
 
 
-class Judge:
+class RouteJudge:
     """Determines the restrictions of datastreams. `reserved`: names of Headrace's own topics."""
 
     def __init__(self, routes: Sequence[Route], reserved: Collection[str]) -> None:
@@ -215,11 +215,11 @@ class Judge:
         self._refused = {one.datastream.name: _ONTO_ITSELF for one in older_first if one.copies_onto_itself}
         self._refused |= _strangers([one for one in older_first if one.datastream.name not in self._refused])
         self._good = [one for one in older_first if one.datastream.name not in self._refused]
-        self._returns = Returns(self._good)
+        self._returns = ReturningTopics(self._good)
 
     def verdict(
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
-    ) -> Verdict:
+    ) -> RouteVerdict:
         """Return the restrictions. `topics`: existing topics that each datastream selects; `written`: source
         topics that each group copies at present."""
         left_out: dict[DatastreamName, dict[str, str]] = {one.datastream.name: {} for one in self._good}
@@ -234,7 +234,7 @@ class Judge:
         for route, topic, reason in _doubles(self._good, topics, written, left_out):
             left_out[route.datastream.name][topic] = reason
         remarks = contradictions([one.datastream for one in self._good])
-        return Verdict(
+        return RouteVerdict(
             self._refused, {name: reasons for name, reasons in left_out.items() if reasons}, remarks
         )
 

@@ -32,7 +32,7 @@ class LateRecords(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class InstanceMeasurements:
     """Measurements of one instance: inflow of its partitions, and their backlog."""
 
     rates: MeasuredRates
@@ -62,7 +62,7 @@ class MeasuredLoads:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def publish(self, instance: InstanceName, measured: Measured, now_ms: int) -> None:
+    def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
         """Replace the measurements of this instance. Without any rate, only the summary is replaced: the
         rates published before remain the last known ones."""
         rates, behind = measured.rates, measured.behind

@@ -48,7 +48,7 @@ class ProblemStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder = znodes.Folder(nodes, znodes.PROBLEMS, _read_problem)
+        self._folder = znodes.ChildrenCache(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
         """Return all problems by datastream. The latest changes of other instances may be missing."""

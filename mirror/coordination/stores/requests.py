@@ -126,7 +126,9 @@ class RequestQueue:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder: znodes.Folder[Request] = znodes.Folder(nodes, znodes.REQUESTS, _read_request)
+        self._folder: znodes.ChildrenCache[Request] = znodes.ChildrenCache(
+            nodes, znodes.REQUESTS, _read_request
+        )
 
     def add(
         self,

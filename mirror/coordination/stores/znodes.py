@@ -36,7 +36,7 @@
     /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
 A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
-are cached, and only changed nodes are read again (`Folder`).
+are cached, and only changed nodes are read again (`ChildrenCache`).
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
         yield batch
 
 
-class Folder(Generic[_T]):
+class ChildrenCache(Generic[_T]):
     """Cache of the children of one node; only changed ones are read again. Usable from any thread. `meaning`:
     parses the path and data of a node; None to omit it."""
 

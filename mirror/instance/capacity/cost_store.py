@@ -37,7 +37,7 @@ class CostStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder = znodes.Folder(nodes, znodes.COSTS, _legible)
+        self._folder = znodes.ChildrenCache(nodes, znodes.COSTS, _legible)
 
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.

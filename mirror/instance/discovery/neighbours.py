@@ -17,7 +17,7 @@ _ByName = Mapping[DatastreamName, Datastream]
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class ExistingDatastreams:
     """Existing datastreams; those being deleted are only in `known`. Immutable: `with_these` returns a new
     index.
     """
@@ -26,7 +26,7 @@ class Neighbours:
     by_way: Mapping[Way, _ByName] = field(default_factory=dict)
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
-    def with_these(self, datastreams: Sequence[Datastream]) -> Neighbours:
+    def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
         """Return an index of exactly these datastreams, with unique names.
 
         Identical objects are reused: adding one to thousands costs little more than a copy.
@@ -42,7 +42,7 @@ class Neighbours:
             gone += [self.known[name] for name in self.known.keys() - names]
             known = {name: one for name, one in known.items() if name in names}
         counting = counted(came)
-        return Neighbours(
+        return ExistingDatastreams(
             known,
             _changed(self.by_way, gone, counting, lambda one: (one.source, one.destination)),
             _changed(self.by_group, gone, counting, lambda one: one.group),

@@ -14,7 +14,7 @@ from mirror.coordination.discovery import (
     shortfalls,
     topic_work,
 )
-from mirror.coordination.matching import Limits, Waiting
+from mirror.coordination.matching import IncompleteTopic, MatchLimits
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError
@@ -24,7 +24,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
-Waits = Mapping[DatastreamName, Mapping[str, Waiting]]
+Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
 """Topics that datastreams must not copy yet, or only in part."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
@@ -65,7 +65,7 @@ class PreparationQuery:
     datastream: Datastream
     source_counts: Mapping[str, int]
     destination_counts: Mapping[str, int] | None
-    limits: Limits
+    limits: MatchLimits
 
     def is_same(self, other: PreparationQuery) -> bool:
         return (

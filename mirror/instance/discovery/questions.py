@@ -32,7 +32,7 @@ def _in_a_thread(job: Callable[[], None]) -> None:
     threading.Thread(target=job, name="question", daemon=True).start()
 
 
-class Questions:
+class ClusterRequests:
     """Sends requests to clusters. Thread-safe.
 
     A pending request is not repeated: later callers wait for the remaining patience, and less for a cluster

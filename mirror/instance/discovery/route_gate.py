@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.coordination.routing.relatives import relatives
-from mirror.coordination.routing.routes import Verdict, circular, in_words
+from mirror.coordination.routing.routes import RouteVerdict, circular, in_words
 from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest
-from mirror.instance.discovery.neighbours import Neighbours, Way
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.neighbours import ExistingDatastreams, Way
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_watch import RouteMap, Topics, Written, copied_of, written_by
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import SHARED_DESTINATION
@@ -37,7 +37,7 @@ class RouteGate:
         self,
         route_map: RouteMap,
         known: KnownClusters,
-        questions: Questions,
+        questions: ClusterRequests,
         plan: Callable[[], Plan],
         clock: Clock,
     ) -> None:
@@ -49,7 +49,7 @@ class RouteGate:
         self._lock = threading.Lock()
         self._identified_at: dict[ClusterRef, float] = {}
         self._last_plan: tuple[Plan, Written] = NO_PLAN.plan, {}
-        self._neighbours = Neighbours()
+        self._neighbours = ExistingDatastreams()
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Check a new or changed datastream against the existing ones.
@@ -191,7 +191,7 @@ class _Facts:
     `near`: routes that may concern the new datastream; `around`: the near routes that can close a circle.
     """
 
-    there: Neighbours
+    there: ExistingDatastreams
     near: frozenset[Way]
     around: frozenset[Way]
     topics: Topics
@@ -214,13 +214,13 @@ class _Verdicts:
     `before`, and `known`, which is `foreseen` before a change, use the former definition.
     """
 
-    before: Verdict
-    after: Verdict
-    foreseen: Verdict
-    known: Verdict
+    before: RouteVerdict
+    after: RouteVerdict
+    foreseen: RouteVerdict
+    known: RouteVerdict
 
 
-_NOTHING: Final = Verdict({}, {})
+_NOTHING: Final = RouteVerdict({}, {})
 
 
 def _check_new(new: Datastream, verdicts: _Verdicts, what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mirror.coordination.routing.routes import Judge, Route, Verdict
+from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.discovery.preparation import Selected, Waits
@@ -37,14 +37,14 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _VerdictInput:
     """Input of a verdict. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
     plan: Plan
 
-    def is_same(self, other: _Look) -> bool:
+    def is_same(self, other: _VerdictInput) -> bool:
         return (
             self.plan is other.plan
             and self.topics.keys() == other.topics.keys()
@@ -95,9 +95,9 @@ class RouteMap:
         selection, own = one.selection, self._reserved
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
-    def judge(self, routes: Sequence[Route]) -> Judge:
+    def judge(self, routes: Sequence[Route]) -> RouteJudge:
         """Return a judge that finds the topics of these routes that must not be copied."""
-        return Judge(routes, self._reserved)
+        return RouteJudge(routes, self._reserved)
 
 
 class RouteWatch:
@@ -106,9 +106,9 @@ class RouteWatch:
     def __init__(self, topic_discovery: TopicDiscovery, ids: ClusterIds, reserved: Collection[str]) -> None:
         self._topic_discovery = topic_discovery
         self._map = RouteMap(ids, reserved)
-        self._last: tuple[_Look, Verdict] | None = None
+        self._last: tuple[_VerdictInput, RouteVerdict] | None = None
 
-    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+    def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         """Return the topics that must not be copied, and exclude them from now on.
 
         A slow cluster is waited for only briefly; its earlier responses still count.
@@ -117,7 +117,7 @@ class RouteWatch:
         self._learn(clusters)
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
-    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+    def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         """Return the same as `look` from stored and known state, without requests to clusters."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({one.source for one in datastreams}))
@@ -133,8 +133,8 @@ class RouteWatch:
         datastreams: Sequence[Datastream],
         plan: Plan,
         topics: Topics,
-    ) -> Verdict:
-        look = _Look(tuple(self._map.routes(datastreams)), dict(topics), plan)
+    ) -> RouteVerdict:
+        look = _VerdictInput(tuple(self._map.routes(datastreams)), dict(topics), plan)
         if self._last is None or not self._last[0].is_same(look):
             self._last = look, self._verdict(look)
         verdict = self._last[1]
@@ -145,7 +145,7 @@ class RouteWatch:
         )
         return verdict
 
-    def _verdict(self, look: _Look) -> Verdict:
+    def _verdict(self, look: _VerdictInput) -> RouteVerdict:
         written, matching = written_by(look.plan), self._topic_discovery.matching
         selected: dict[DatastreamName, Collection[str]] = {}
         failed: dict[DatastreamName, str] = {}
@@ -168,8 +168,8 @@ class RouteWatch:
         self,
         routes: Sequence[Route],
         selected: Mapping[DatastreamName, Collection[str]],
-        verdict: Verdict,
-        look: _Look,
+        verdict: RouteVerdict,
+        look: _VerdictInput,
     ) -> Waits:
         """Return the topics not to be copied yet.
 

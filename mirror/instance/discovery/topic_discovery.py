@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 import structlog
 
 from mirror.coordination.discovery import Shortfall, TopicWork
-from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, meant_otherwise
+from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByCluster, meant_otherwise
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
-from mirror.instance.background_calls import BackgroundCalls, StillAsking
+from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.preparation import (
     LOOK_AGAIN_SECONDS,
     Preparation,
@@ -82,7 +82,7 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run another request to a cluster on a separate line. Raises its exception, and StillAsking."""
+        """Run another request to a cluster on a separate line. Raises its exception, and CallPending."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -98,7 +98,7 @@ class TopicDiscovery:
                 adjustments = self._background_calls.ask(
                     _topics_at(cluster), name, partial(self._create_own, cluster, topic)
                 )
-            except StillAsking:
+            except CallPending:
                 continue
             except Exception as error:  # noqa: BLE001 - bulkhead around one topic
                 _log.warning("cannot create topic", topic=name, cluster=cluster, reason=reason_of(error))
@@ -155,7 +155,7 @@ class TopicDiscovery:
     ) -> tuple[TopicWork, ...]:
         """Create and extend destination topics, and return the completed work.
 
-        Raises the errors of the destination, and of the source if its topics are unknown; StillAsking while
+        Raises the errors of the destination, and of the source if its topics are unknown; CallPending while
         the work is in progress.
 
         The destination is read only if a topic is missing or the source has changed since the last success,
@@ -240,7 +240,7 @@ class TopicDiscovery:
         names = self._left_out.keys() | short.keys() | self._waiting.keys()
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
-    def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> Limits:
+    def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
         """Return the limits of a datastream; entirely waiting topics are not prepared at the destination
         either.
         """
@@ -249,7 +249,7 @@ class TopicDiscovery:
         for topic, one in short.items():
             most[topic] = min(one.partitions, most.get(topic, one.partitions))
         whole = frozenset(topic for topic, one in waits.items() if not one.copied)
-        return Limits(self._left_out.get(name, frozenset()) | whole, most)
+        return MatchLimits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
         """Return the datastream's source topics, by name, with more partitions than the destination may
@@ -304,7 +304,7 @@ class TopicDiscovery:
             found = self._background_calls.ask(
                 f"discovery at {source}", f"hidden from {datastream.name}", job
             )
-        except StillAsking:
+        except CallPending:
             return replace(before, found=before.found & names)
         except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
             _log.info("cannot check missing topics", cluster=source, reason=reason_of(error))
@@ -326,7 +326,7 @@ class TopicDiscovery:
             self._identities[cluster] = self._background_calls.ask(
                 f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
             )
-        except StillAsking:
+        except CallPending:
             del self._identity_asked_at[cluster]
         except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
             reason = reason_of(error)
@@ -342,7 +342,7 @@ class TopicDiscovery:
             found = self._background_calls.ask(
                 f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
             )
-        except StillAsking as error:
+        except CallPending as error:
             del self._asked_at[cluster]
             if cluster not in self._problems:  # the earlier problem is the better reason
                 self._note_problem(cluster, error)

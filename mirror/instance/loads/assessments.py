@@ -135,7 +135,7 @@ class AssessmentStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
-        self._folder = znodes.Folder(nodes, znodes.ASSESSMENTS, _legible)
+        self._folder = znodes.ChildrenCache(nodes, znodes.ASSESSMENTS, _legible)
 
     def all(self) -> Mapping[GroupName, Assessment]:
         """Return the assessments of all groups; unreadable ones are omitted until the group is planned

@@ -11,7 +11,7 @@ import structlog
 
 from mirror.coordination.planning import World, groups_to_plan
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
@@ -78,7 +78,7 @@ class LoadGathering:
                 continue
             try:
                 report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
-            except LoadsOnTheWay:
+            except LoadsPending:
                 continue  # the next call gets them
             except Exception:  # noqa: BLE001 - the watch reports it; known loads stay
                 self._refreshed[source] = now
@@ -116,7 +116,7 @@ class LoadGathering:
             report = self._providers.of(source).loads(source.cluster, partitions)
         except Exception as error:  # noqa: BLE001 - placement continues without the provider
             reason = reason_of(error)
-            if isinstance(error, LoadsOnTheWay):
+            if isinstance(error, LoadsPending):
                 late.add(source)
             else:
                 _log.warning("cannot read loads", source=str(source), reason=reason)

@@ -9,7 +9,7 @@ import structlog
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.loads.observations import LoadMemory, Observation, Snapshot
-from mirror.instance.loads.store import Dated, Kept, ObservationStore
+from mirror.instance.loads.store import DatedObservation, ObservationStore, StoredObservations
 from mirror.model.load import LoadReport, LoadSource
 from mirror.ports import Clock
 
@@ -66,7 +66,7 @@ class MemoryKeeper:
             self._names[source] = names | dict(pairs)
             self._problems.pop(source, None)
 
-    def _restore(self, source: LoadSource, kept: Kept, now: float, now_ms: int) -> None:
+    def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
         """Restore observations; those in the future count as made just now, because clocks differ."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
@@ -84,6 +84,6 @@ class MemoryKeeper:
             self._memory.newest.note(source, LoadReport(last.loads, "kept", last.measured_at_ms), now_ms)
         _log.info("observations restored", source=str(source), observations=len(observations))
 
-    def _dated(self, one: Observation) -> Dated:
+    def _dated(self, one: Observation) -> DatedObservation:
         ago_ms = round((self._clock.monotonic() - one.at_seconds) * 1000)
-        return Dated(self._clock.now_ms() - ago_ms, one.measured_at_ms, one.loads)
+        return DatedObservation(self._clock.now_ms() - ago_ms, one.measured_at_ms, one.loads)

@@ -31,7 +31,7 @@ _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, Value
 
 
 @dataclass(frozen=True)
-class Dated:
+class DatedObservation:
     """An observation with wall-clock times (epoch milliseconds)."""
 
     at_ms: int
@@ -40,10 +40,10 @@ class Dated:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredObservations:
     """Stored observations of a source by document name, with read failures."""
 
-    observations: Mapping[str, Dated]
+    observations: Mapping[str, DatedObservation]
     problems: tuple[str, ...] = ()
 
 
@@ -53,7 +53,7 @@ class ObservationStore:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def read(self, now_ms: int) -> Mapping[LoadSource, Kept]:
+    def read(self, now_ms: int) -> Mapping[LoadSource, StoredObservations]:
         """Return the stored observations of the last day of every source.
 
         Damaged documents and unknown formats are omitted and reported as problems.
@@ -64,7 +64,7 @@ class ObservationStore:
         ]
         return {source: self._of(_folder(source), now_ms) for source in sources}
 
-    def write(self, source: LoadSource, kept: Collection[str], new: Sequence[Dated]) -> list[str]:
+    def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
         """Keep the named documents, write new ones, and return their names in order.
 
         All other documents are removed. Raises InvalidRequest if an observation is too large.
@@ -92,7 +92,7 @@ class ObservationStore:
                 raise VersionConflict(f"{folder} was written concurrently") from error
             return self._nodes.read(folder).version
 
-    def _document(self, folder: str, observation: Dated) -> str:
+    def _document(self, folder: str, observation: DatedObservation) -> str:
         chunks = znodes.encode_chunks(_encoded(observation))
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
@@ -106,16 +106,16 @@ class ObservationStore:
         self._nodes.create_all([(path, chunks[0]), *further])
         return name
 
-    def _of(self, folder: str, now_ms: int) -> Kept:
-        found: dict[str, Dated] = {}
+    def _of(self, folder: str, now_ms: int) -> StoredObservations:
+        found: dict[str, DatedObservation] = {}
         problems = []
         try:
             data = self._nodes.read(folder).data
             names = _names(znodes.decode(data, folder)) if data else []
         except NotFound:
-            return Kept({})
+            return StoredObservations({})
         except _UNREADABLE as error:
-            return Kept({}, (f"observations ignored: {damage_of(error)}",))
+            return StoredObservations({}, (f"observations ignored: {damage_of(error)}",))
         for name in names:
             try:
                 one = self._read(f"{folder}/{name}", name)
@@ -124,9 +124,9 @@ class ObservationStore:
             else:
                 if one.at_ms >= now_ms - DAY_MS:
                     found[name] = one
-        return Kept(found, tuple(problems))
+        return StoredObservations(found, tuple(problems))
 
-    def _read(self, path: str, name: str) -> Dated:
+    def _read(self, path: str, name: str) -> DatedObservation:
         further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, MOST_CHUNKS)
         paths = [path, *(f"{path}/{number:04}" for number in range(further))]
         chunks = [node.data for node in self._nodes.read_all(paths)]
@@ -161,7 +161,7 @@ def _check_format(document: Mapping[str, Any]) -> None:
         raise InvalidRequest(f"unsupported format {bounds.shown(found)}, expected {FORMAT}")
 
 
-def _encoded(observation: Dated) -> dict[str, Any]:
+def _encoded(observation: DatedObservation) -> dict[str, Any]:
     by_topic: dict[str, list[tuple[int, PartitionLoad]]] = {}
     for (topic, number), load in observation.loads.items():
         by_topic.setdefault(topic, []).append((number, load))
@@ -178,7 +178,7 @@ def _encoded(observation: Dated) -> dict[str, Any]:
     return {"format": FORMAT, **times, "topics": topics}
 
 
-def _decoded(document: Mapping[str, Any]) -> Dated:
+def _decoded(document: Mapping[str, Any]) -> DatedObservation:
     """Parse an observation. Raises InvalidRequest and ValueError."""
     _check_format(document)
     at_ms = bounds.integer("the moment", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS)
@@ -202,4 +202,4 @@ def _decoded(document: Mapping[str, Any]) -> Dated:
             loads[TopicPartition(topic, number)] = load
         if len(loads) > znodes.MOST_PARTITIONS:
             raise InvalidRequest(f"more than {znodes.MOST_PARTITIONS} partitions")
-    return Dated(at_ms, measured_ms, loads)
+    return DatedObservation(at_ms, measured_ms, loads)

@@ -15,7 +15,7 @@ import structlog
 from mirror.coordination.stores.events import loads_event
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import LoadUnavailable, TimedOut
-from mirror.instance.background_calls import StillAsking
+from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
 from mirror.instance.loads.newest import NewestLoads
 from mirror.model.identifiers import ClusterRef, InstanceName
@@ -34,7 +34,7 @@ SILENT_AFTER_SECONDS: Final = 5.0
 AskFreshness = Callable[[ClusterRef], Freshness]
 """Returns the freshness of a cluster's loads without waiting.
 
-Raises StillAsking while the request is pending, LoadUnavailable without measurements, or the provider's
+Raises CallPending while the request is pending, LoadUnavailable without measurements, or the provider's
 error."""
 FreshnessOf = Callable[[LoadSource], AskFreshness | None]
 """Returns the freshness function of a source; None if unavailable."""
@@ -50,7 +50,7 @@ class LoadState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LoadStanding:
+class LoadStatus:
     """State of a source's loads, its start (epoch milliseconds) and reason, and the time of the latest
     load.
     """
@@ -66,7 +66,7 @@ class LoadStanding:
         return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
 
 
-def judged(answer: Freshness | Exception, before: LoadStanding | None, now_ms: int) -> LoadStanding:
+def judged(answer: Freshness | Exception, before: LoadStatus | None, now_ms: int) -> LoadStatus:
     """Return the state of a source's loads given the provider's response or error. Pure."""
     measured_ms = before.measured_at_ms if before is not None else None
     match answer:
@@ -84,7 +84,7 @@ def judged(answer: Freshness | Exception, before: LoadStanding | None, now_ms: i
         case _:
             state, reason = LoadState.UNAVAILABLE, reason_of(answer)
     since_ms = before.since_ms if before is not None and before.state is state else now_ms
-    return LoadStanding(state, since_ms, reason, measured_ms)
+    return LoadStatus(state, since_ms, reason, measured_ms)
 
 
 def _of_those_behind(answer: Freshness) -> str:
@@ -104,11 +104,11 @@ class LoadWatch:
         self._health = health
         self._asked_at: dict[LoadSource, float] = {}
         self._due: dict[LoadSource, float] = {}
-        self._standings: Mapping[LoadSource, LoadStanding] = {}
+        self._standings: Mapping[LoadSource, LoadStatus] = {}
         self._forgotten: Mapping[LoadSource, str] = {}
 
     @property
-    def standings(self) -> Mapping[LoadSource, LoadStanding]:
+    def standings(self) -> Mapping[LoadSource, LoadStatus]:
         """State by load source while this instance leads."""
         return self._standings
 
@@ -120,7 +120,7 @@ class LoadWatch:
         `forgotten`: failures to read or store a source's observations.
         """
         events = self._told(forgotten, me)
-        found: dict[LoadSource, LoadStanding] = {}
+        found: dict[LoadSource, LoadStatus] = {}
         for source in sorted(sources):
             ask, before = self._ask_of(source), self._standings.get(source)
             now = self._answered(source, before, ask) if ask is not None else None
@@ -158,8 +158,8 @@ class LoadWatch:
         return events
 
     def _answered(
-        self, source: LoadSource, before: LoadStanding | None, ask: AskFreshness
-    ) -> LoadStanding | None:
+        self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
+    ) -> LoadStatus | None:
         """Return the state by the latest response; unchanged while no check is due or it is pending."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
@@ -168,7 +168,7 @@ class LoadWatch:
         asked_at = self._asked_at.setdefault(source, now)
         try:
             answer = ask(source.cluster)
-        except StillAsking:
+        except CallPending:
             if now - asked_at <= SILENT_AFTER_SECONDS:
                 return before
             answer = TimedOut(f"the load provider has not responded for {now - asked_at:.0f} s")
@@ -188,7 +188,7 @@ class LoadWatch:
         del self._asked_at[source]
 
     def _changes(
-        self, source: LoadSource, before: LoadStanding | None, now: LoadStanding, me: InstanceName
+        self, source: LoadSource, before: LoadStatus | None, now: LoadStatus, me: InstanceName
     ) -> list[PlacementEvent]:
         was_well = before is None or before.is_well
         if was_well == now.is_well and (now.is_well or before is None or before.state is now.state):
@@ -202,7 +202,7 @@ class LoadWatch:
         over = f"over, after {age_text(at_ms - before.since_ms)}: {sentence}"
         return [loads_event(me, str(source), before.since_ms, over, at_ms, is_over=True)]
 
-    def _sentence(self, source: LoadSource, standing: LoadStanding) -> str:
+    def _sentence(self, source: LoadSource, standing: LoadStatus) -> str:
         text = f"loads of {source} are {standing.state.value}"
         if standing.state is LoadState.KNOWN:
             return f"{text}: {standing.reason}"

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.background_calls import StillAsking
+from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition, WaitingRecord
@@ -83,7 +83,7 @@ class WaitingAges:
         job = partial(_waiting, places=places)
         try:
             asked, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
-        except StillAsking:
+        except CallPending:
             del self._next[cluster]
         except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
             self._next[cluster] = now + _FAILED_SECONDS

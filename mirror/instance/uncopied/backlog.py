@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.background_calls import StillAsking
+from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef
@@ -59,7 +59,7 @@ class Backlog:
         self._asked_at[route] = now
         try:
             self._known[route] = self._topic_discovery.ask(source, f"positions of {group}", job)
-        except StillAsking:
+        except CallPending:
             del self._asked_at[route]
         except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
             self._known.pop(route, None)

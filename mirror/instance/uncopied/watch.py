@@ -25,7 +25,7 @@ from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
 from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import age_ms
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
 from mirror.wording import counted, first_few
@@ -141,7 +141,7 @@ class UncopiedWatch:
             end = position.end
             record = self._ages.of(route[0], what.partition, max(position.committed, position.first))
             age = None if record.written_ms is None else age_ms(self._clock.now_ms(), record.written_ms)
-            waypoint = Waypoint(now, position.committed, end, end, age, position.first)
+            waypoint = LaneSample(now, position.committed, end, end, age, position.first)
             history = history.after(waypoint, retention=record.retention)
         return UncopiedLane(what, position, history)
 

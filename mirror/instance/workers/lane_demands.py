@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final
 
-from mirror.coordination.stores.measured_load import LateRecords, Measured
+from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -49,7 +49,7 @@ def measured_demand(
     lanes: Mapping[LaneKey, LaneStatus],
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
-) -> Measured:
+) -> InstanceMeasurements:
     """Return the demand to publish; for a partition copied by several groups, the maximum."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
@@ -64,4 +64,4 @@ def measured_demand(
             late = waiting.setdefault(source, {})
             new = LateRecords(*one.waiting, catch_up_seconds.get(key.group))
             late[place] = max(late.get(place, new), new, key=lambda each: each.bytes)
-    return Measured(rates, behind, waiting)
+    return InstanceMeasurements(rates, behind, waiting)

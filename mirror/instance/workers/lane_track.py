@@ -16,7 +16,7 @@ from mirror.model.movement.history import (
     UNKNOWN_RETENTION,
     LaneHistory,
     LanePosition,
-    Waypoint,
+    LaneSample,
 )
 from mirror.model.movement.loss import seconds_to_loss
 from mirror.worker.protocol import LaneRate
@@ -114,8 +114,8 @@ class LaneTrack:
         return now - self.calm_at <= silence_seconds
 
 
-def _waypoint(place: LanePosition, now: float, lag_ms: int | None) -> Waypoint:
-    return Waypoint(
+def _waypoint(place: LanePosition, now: float, lag_ms: int | None) -> LaneSample:
+    return LaneSample(
         now,
         place.checkpoint,
         place.readable_end,

@@ -33,14 +33,14 @@ stopped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellPlacement:
     """Placement of lanes of a group: the cell of this number, any worker (None), or none for a reason."""
 
     cell: int | None = None
     held: str = ""
 
 
-_ANYWHERE: Final = Place()
+_ANYWHERE: Final = CellPlacement()
 
 
 @dataclass
@@ -66,15 +66,15 @@ class Quarantine:
         self._waiting: list[_Trial] = []
         self._aside: dict[GroupName, tuple[str, float]] = {}
 
-    def place(self, group: GroupName) -> Place:
+    def place(self, group: GroupName) -> CellPlacement:
         """Return the current placement of a group."""
         if group in self._aside:
-            return Place(held=self._aside[group][0])
+            return CellPlacement(held=self._aside[group][0])
         for number, trial in enumerate(self._cells):
             if trial is not None and group in trial.groups:
-                return Place(cell=number)
+                return CellPlacement(cell=number)
         if any(group in trial.groups for trial in self._waiting):
-            return Place(held="waiting: its worker process died, and other suspects are tested first")
+            return CellPlacement(held="waiting: its worker process died, and other suspects are tested first")
         return _ANYWHERE
 
     @property

@@ -45,7 +45,7 @@ from mirror.worker.protocol import (
     TaskSums,
     WorkerReady,
 )
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
@@ -278,7 +278,7 @@ class Supervisor:
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))
 
-    def handle(self, item: WorkerSaid | WorkerGone) -> None:
+    def handle(self, item: WorkerMessage | WorkerGone) -> None:
         """Process an item that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:

@@ -30,7 +30,7 @@ class Retention(NamedTuple):
 UNKNOWN_RETENTION: Final = Retention()
 
 
-class CalmStep(NamedTuple):
+class CaughtUpPosition(NamedTuple):
     """Position of a lane, at a time in monotonic seconds, at which no record was late or hidden: everything
     below `end` was readable, and the oldest waiting record had waited for `lag_ms`. `log_start`: as in
     `LanePosition`."""
@@ -67,13 +67,13 @@ class LanePosition(NamedTuple):
     log_start: int = -1
     retention: Retention = UNKNOWN_RETENTION
     hidden_ms: int | None = None
-    withheld: tuple[CalmStep, ...] = ()
+    withheld: tuple[CaughtUpPosition, ...] = ()
     is_watched: bool = False
     starts: tuple[LogStart, ...] = ()
     life: int = 0
 
 
-class Waypoint(NamedTuple):
+class LaneSample(NamedTuple):
     """One report of a lane, at a time in monotonic seconds. `lag_ms`: age of the oldest waiting record by its
     timestamp; None if unknown, 0 also if the source has confirmed that no record waits. `hidden_ms`: the same
     for the first record hidden by an open transaction. `life`: as in `LanePosition`."""
@@ -103,7 +103,7 @@ class Waypoint(NamedTuple):
         return self.waiting == 0 and self.end > self.checkpoint
 
 
-class Rewind(NamedTuple):
+class CheckpointRewind(NamedTuple):
     """A checkpoint that moved back: records from `down_to` up to `reached` are written again."""
 
     at: float
@@ -123,12 +123,12 @@ class LaneHistory(NamedTuple):
     `unrest`: for each pair of consecutive waypoints, the squared change of `waiting` per second.
     """
 
-    waypoints: tuple[Waypoint, ...] = ()
+    waypoints: tuple[LaneSample, ...] = ()
     late_since: float | None = None
     stuck_since: float | None = None
     held_since: float | None = None
     unheard_since: float | None = None
-    rewind: Rewind | None = None
+    rewind: CheckpointRewind | None = None
     retention: Retention = UNKNOWN_RETENTION
     record_bytes: float | None = None
     starts: tuple[LogStart, ...] = ()
@@ -136,7 +136,7 @@ class LaneHistory(NamedTuple):
     unrest: tuple[float, ...] = ()
 
     @property
-    def newest(self) -> Waypoint | None:
+    def newest(self) -> LaneSample | None:
         """Last report."""
         return self.waypoints[-1] if self.waypoints else None
 
@@ -171,7 +171,7 @@ class LaneHistory(NamedTuple):
 
     def after(
         self,
-        waypoint: Waypoint,
+        waypoint: LaneSample,
         heard_at: float | None = None,
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
@@ -193,7 +193,7 @@ class LaneHistory(NamedTuple):
         return self._with(waypoint, kept, record_bytes or self.record_bytes)
 
     def after_calm(
-        self, steps: Sequence[CalmStep], starts: Sequence[LogStart], record_bytes: float | None
+        self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
         """Return the history after several reports in which the lane was on time and advanced: the same
         result as `after` for each. `starts`: the last moves of the log start in them. `record_bytes`: present
@@ -201,7 +201,7 @@ class LaneHistory(NamedTuple):
         waypoints = self.waypoints
         life = waypoints[-1].life
         for at, checkpoint, end, age, log_start in steps:
-            step = Waypoint(at, checkpoint, end, end, age, log_start, None, life)
+            step = LaneSample(at, checkpoint, end, end, age, log_start, None, life)
             waypoints = _spaced(waypoints, step)
         newest = waypoints[-1]
         waypoints = waypoints[-MOST_IN_TIME:]
@@ -220,7 +220,7 @@ class LaneHistory(NamedTuple):
             unrest=tuple(changes),
         )
 
-    def _with(self, waypoint: Waypoint, retention: Retention, record_bytes: float | None) -> LaneHistory:
+    def _with(self, waypoint: LaneSample, retention: Retention, record_bytes: float | None) -> LaneHistory:
         before, at, waiting = self.newest, waypoint.at, waypoint.waiting
         stays = before is not None and before.checkpoint == waypoint.checkpoint
         waypoints = _spaced(self.waypoints, waypoint)
@@ -243,7 +243,7 @@ class LaneHistory(NamedTuple):
         )
 
     def _waits_with(
-        self, waypoints: tuple[Waypoint, ...], waiting: int
+        self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Return `waits` and `unrest` of these waypoints; all but the last are known."""
         kept = len(waypoints) - 1
@@ -252,11 +252,11 @@ class LaneHistory(NamedTuple):
         change = _unrest(self.waits[kept - 1] - waiting, waypoints[-1].at - waypoints[-2].at)
         return (*self.waits[:kept], waiting), (*self.unrest[: kept - 1], change)
 
-    def _rewound(self, waypoint: Waypoint) -> Rewind | None:
+    def _rewound(self, waypoint: LaneSample) -> CheckpointRewind | None:
         before, rewind = self.newest, self.rewind
         if before is not None and waypoint.checkpoint < before.checkpoint:
             reached = max(before.checkpoint, rewind.reached if rewind else 0)
-            return Rewind(rewind.at if rewind else waypoint.at, reached, waypoint.checkpoint)
+            return CheckpointRewind(rewind.at if rewind else waypoint.at, reached, waypoint.checkpoint)
         return rewind if rewind is not None and waypoint.checkpoint < rewind.reached else None
 
 
@@ -272,7 +272,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
     return (*known, LogStart(at, log_start))[-MOST_STARTS:]
 
 
-def _spaced(kept: tuple[Waypoint, ...], waypoint: Waypoint) -> tuple[Waypoint, ...]:
+def _spaced(kept: tuple[LaneSample, ...], waypoint: LaneSample) -> tuple[LaneSample, ...]:
     """Add a waypoint; replace the last one if it is too close to its predecessor."""
     is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), waypoint)
@@ -288,7 +288,7 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
     return at if before is None else before
 
 
-def _is_late(waypoints: tuple[Waypoint, ...]) -> bool:
+def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
     """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`, given that records wait at
     the last one. Waypoints older than `LATE_MS` need no check."""
     newest = waypoints[-1]
@@ -302,7 +302,7 @@ def _is_late(waypoints: tuple[Waypoint, ...]) -> bool:
     return True
 
 
-def _age_ms(waypoints: tuple[Waypoint, ...]) -> int | None:
+def _age_ms(waypoints: tuple[LaneSample, ...]) -> int | None:
     newest = waypoints[-1]
     if newest.waiting == 0:
         return newest.lag_ms

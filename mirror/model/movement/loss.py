@@ -25,9 +25,9 @@ from mirror.model.movement.history import (
     UNKNOWN_RETENTION,
     UNLIMITED,
     LaneHistory,
+    LaneSample,
     LogStart,
     Retention,
-    Waypoint,
 )
 
 _LEAST_STEPS: Final = 2
@@ -109,7 +109,7 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     return min(found, default=None)
 
 
-def _compared(waypoints: Sequence[Waypoint], newest: Waypoint) -> list[Waypoint]:
+def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneSample]:
     """Return the oldest waypoint, and the latest one at least `_RECENT_SECONDS` older than the last
     report.
     """
@@ -118,20 +118,20 @@ def _compared(waypoints: Sequence[Waypoint], newest: Waypoint) -> list[Waypoint]
     return [older[0], *recent[-1:]] if older else []
 
 
-def _aging(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+def _aging(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
     """Return the seconds by which the oldest record ages per second."""
     if newest.is_held or newest.lag_ms is None or before.lag_ms is None:
         return 1.0
     return (newest.lag_ms - before.lag_ms) / 1000 / (newest.at - before.at)
 
 
-def _growing(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+def _growing(_: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
     """Return the growth of the backlog as a share of the arriving records."""
     arrived, copied = newest.end - before.end, newest.checkpoint - before.checkpoint
     return 1 - copied / arrived if arrived > 0 else 0.0
 
 
-def _nearing(history: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+def _nearing(history: LaneHistory, before: LaneSample, newest: LaneSample) -> float:
     """Return the speed at which the log start approaches the lane, relative to the speed of the log start."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)

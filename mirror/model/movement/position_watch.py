@@ -22,7 +22,7 @@ from mirror.model.movement.history import (
     MOST_STARTS,
     SILENCE_SECONDS,
     UNKNOWN_RETENTION,
-    CalmStep,
+    CaughtUpPosition,
     LanePosition,
     LogStart,
     starts_with,
@@ -51,8 +51,8 @@ longer."""
 _NO_AGE: Final = -1
 
 
-class _Step:
-    """A mutable `CalmStep` that is reused: each of many lanes has one at any time."""
+class _MutablePosition:
+    """A mutable `CaughtUpPosition` that is reused: each of many lanes has one at any time."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -61,8 +61,8 @@ class _Step:
         self.checkpoint = self.end = self.log_start = -1
         self.age = _NO_AGE
 
-    def said(self) -> CalmStep:
-        return CalmStep(self.at, self.checkpoint, self.end, self.age, self.log_start)
+    def said(self) -> CaughtUpPosition:
+        return CaughtUpPosition(self.at, self.checkpoint, self.end, self.age, self.log_start)
 
 
 class PositionWatch:
@@ -75,7 +75,7 @@ class PositionWatch:
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
         self._is_fine = self._is_caught_up = False
-        self._steps: list[_Step] = []
+        self._steps: list[_MutablePosition] = []
         self._withheld = 0
         """Number of steps since the last reported position; the last few are in `_steps`, a ring buffer."""
         self._moves: list[LogStart] = []
@@ -156,7 +156,7 @@ class PositionWatch:
         if not (is_replaced and self._withheld):
             self._withheld += 1
             if len(self._steps) < _MOST_STEPS and self._withheld > len(self._steps):
-                self._steps.append(_Step())
+                self._steps.append(_MutablePosition())
         step = self._steps[(self._withheld - 1) % _MOST_STEPS]
         step.at, step.checkpoint, step.end = at, self._checkpoint, self._end
         step.age, step.log_start = self._age, self._log_start

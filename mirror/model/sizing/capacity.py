@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from mirror.model.load import LARGEST_CAPACITY, TaskCapacity
-from mirror.model.sizing.costs import Learned
+from mirror.model.sizing.costs import MeasuredCapacity
 from mirror.wording import counted
 
 LEAST_CAPACITY: Final = 1_024
@@ -77,7 +77,7 @@ class CapacityInUse:
 
 
 def capacity_in_use(
-    terms: CapacityTerms, found: Learned | None, before: CapacityInUse | None
+    terms: CapacityTerms, found: MeasuredCapacity | None, before: CapacityInUse | None
 ) -> CapacityInUse:
     """Return the capacity to plan with. `before`: capacity of the last plan.
 
@@ -106,7 +106,7 @@ def capacity_in_use(
     return _used(terms, CapacityOrigin.LEARNED, target, _how(found, target), found)
 
 
-def _bounded(found: Learned, terms: CapacityTerms) -> int:
+def _bounded(found: MeasuredCapacity, terms: CapacityTerms) -> int:
     """Round to three digits and limit to plausible values and a multiple of the fastest observed rate. Two
     digits would add 5 % to the noise near 1.0, and the band is not that wide."""
     furthest = max(found.furthest, terms.unlearned_bytes_per_second)
@@ -114,7 +114,7 @@ def _bounded(found: Learned, terms: CapacityTerms) -> int:
     return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)
 
 
-def _how(found: Learned, used: int) -> str:
+def _how(found: MeasuredCapacity, used: int) -> str:
     hours = "one hour" if found.hours == 1 else f"the most expensive of {found.hours} hours"
     text = f"rate of one core in {hours}: {counted(found.observations, 'worker interval')}"
     if round(found.spare, 2) > 0:
@@ -125,7 +125,7 @@ def _how(found: Learned, used: int) -> str:
 
 
 def _used(
-    terms: CapacityTerms, origin: CapacityOrigin, number: int, why: str, found: Learned | None
+    terms: CapacityTerms, origin: CapacityOrigin, number: int, why: str, found: MeasuredCapacity | None
 ) -> CapacityInUse:
     known = CapacityInUse(origin, number, terms.messages_per_second, terms.utilisation_percent, why)
     if found is None:

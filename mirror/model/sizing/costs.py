@@ -122,7 +122,7 @@ def _needed(cpu_seconds: float, spare: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class MeasuredCapacity:
     """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core;
     `low`, `high`: `bytes_per_second` minus and plus twice the standard error; `furthest`: cap for it.
     `spare`: share of CPU time excluded because it disappears under full load.
@@ -154,7 +154,7 @@ def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSum
     return found
 
 
-def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
+def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | None:
     """Return the capacity measured over the last day; None without enough data.
 
     The most expensive hour determines it, so that a plan holds at every time of a day with varying batch
@@ -170,7 +170,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
     dearest = min(counted, key=lambda one: one.bytes_per_core_second)
     rate, margin = dearest.bytes_per_core_second, _SIGMAS * dearest.error
     batches = max(dearest.batches, 1.0)
-    return Learned(
+    return MeasuredCapacity(
         bytes_per_second=rate,
         messages_per_second=dearest.records / dearest.needed_cpu_seconds,
         low=max(rate - margin, 0.0),

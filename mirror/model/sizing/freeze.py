@@ -33,7 +33,7 @@ _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RecurringWindow:
     """Daily or weekly window: minutes of the period, from `begin` until before `end`, which may be in the
     next period."""
 
@@ -50,7 +50,7 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class OneTimeWindow:
     """Window between two times."""
 
     begin: datetime
@@ -67,7 +67,7 @@ class FreezeWindow:
 
     text: str
     zone: tzinfo
-    when: Repeated | Once
+    when: RecurringWindow | OneTimeWindow
 
     def contains(self, now_ms: int) -> bool:
         """Return whether the window contains the timestamp."""
@@ -93,7 +93,7 @@ def read_freeze(text: str) -> FreezeWindow:
         raise InvalidRequest(
             f"{shown(text)} ends where it starts", advice="to never act, set monitor.act = false"
         )
-    return FreezeWindow(line, zone, Repeated(begin, end, period))
+    return FreezeWindow(line, zone, RecurringWindow(begin, end, period))
 
 
 def frozen_by(windows: Sequence[FreezeWindow], now_ms: int) -> FreezeWindow | None:
@@ -117,7 +117,7 @@ def _minute(line: str, day: str | None, time: str) -> int:
     return (_DAYS.index(day) if day else 0) * _DAY_MINUTES + hours * 60 + minutes
 
 
-def _once(line: str, zone: tzinfo, begin: str, end: str) -> Once:
+def _once(line: str, zone: tzinfo, begin: str, end: str) -> OneTimeWindow:
     """Return a one-time window. A repeated hour starts with its first and ends with its second occurrence; a
     time in a skipped hour means the moment of the clock change."""
     try:
@@ -133,7 +133,7 @@ def _once(line: str, zone: tzinfo, begin: str, end: str) -> Once:
         raise InvalidRequest(
             f"{shown(line)} does not exist in that time zone: its clocks skip it", advice="choose another end"
         )
-    return Once(since, until)
+    return OneTimeWindow(since, until)
 
 
 def _moment(local: datetime) -> datetime:

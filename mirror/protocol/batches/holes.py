@@ -1,7 +1,7 @@
 """Offsets without a record, each with the evidence for it.
 
 Compaction leaves gaps between batches and between records of a batch. A gap is certain only if the log on
-both sides of it was read, so a `Hole` is constructed from a batch that was read, not from offsets alone.
+both sides of it was read, so an `OffsetHole` is constructed from a batch that was read, never from offsets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Span(NamedTuple):
     next: int
 
 
-class Hole:
+class OffsetHole:
     """Offsets [first, next) without a record.
 
     `evidence`: the batch that follows them, or that contains them, whose records have been read. Raises

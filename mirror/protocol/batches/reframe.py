@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from mirror.errors import CorruptData
 from mirror.protocol.batches.batch import LOG_APPEND_TIME, BatchHeader, assemble
 from mirror.protocol.batches.compression import compress
-from mirror.protocol.batches.holes import Hole
+from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.records import Record
 from mirror.protocol.varint import SMALL, SMALL_LIMIT, decode, encode
 
@@ -23,7 +23,7 @@ Run = tuple[int, int]
 _TWO_BYTES: Final = 0x80
 
 
-class Times(NamedTuple):
+class RecordTimes(NamedTuple):
     """Timestamps of the records of a batch, epoch milliseconds, -1 if absent.
 
     `by_source`: (maximum timestamp, number of records) of each source batch, in order.
@@ -35,7 +35,7 @@ class Times(NamedTuple):
 
 
 def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
-    """Add a source batch to `Times.by_source`; merges neighbours with equal timestamps."""
+    """Add a source batch to `RecordTimes.by_source`; merges neighbours with equal timestamps."""
     if by_source and by_source[-1][0] == newest:
         by_source[-1] = newest, by_source[-1][1] + count
     else:
@@ -60,13 +60,13 @@ def extend(runs: list[Run], first: int, count: int) -> None:
     runs.append((first, count))
 
 
-def times_of(records: Sequence[Record]) -> Times:
+def times_of(records: Sequence[Record]) -> RecordTimes:
     """Return the timestamps of records; each record counts as a source batch."""
     by_source: list[tuple[int, int]] = []
     for record in records:
         note_time(by_source, record.timestamp, 1)
     newest = max(timestamp for timestamp, _ in by_source)
-    return Times(records[0].timestamp, newest, tuple(by_source))
+    return RecordTimes(records[0].timestamp, newest, tuple(by_source))
 
 
 class Reframed(NamedTuple):
@@ -79,11 +79,11 @@ class Reframed(NamedTuple):
     runs: tuple[Run, ...]
     record_count: int
     payload_bytes: int
-    times: Times
-    holes: tuple[Hole, ...] = ()
+    times: RecordTimes
+    holes: tuple[OffsetHole, ...] = ()
 
 
-class Resume(NamedTuple):
+class ResumePosition(NamedTuple):
     """Point at which `Reframer.add` stopped because the batch was full.
 
     Bytes and records consumed so far, and the next offset relative to the base of the source batch.
@@ -94,7 +94,7 @@ class Resume(NamedTuple):
     place: int
 
 
-START: Final = Resume(0, 0, 0)
+START: Final = ResumePosition(0, 0, 0)
 
 
 class Reframer:
@@ -124,7 +124,7 @@ class Reframer:
         self.count = 0
         self.size = 0
         """Size of the payload before compression."""
-        self.holes: list[Hole] = []
+        self.holes: list[OffsetHole] = []
         """Offsets of the source batches without a record, in order."""
 
     def add(
@@ -133,8 +133,8 @@ class Reframer:
         header: BatchHeader,
         first: int,
         limit: int,
-        resume: Resume = START,
-    ) -> Resume | None:
+        resume: ResumePosition = START,
+    ) -> ResumePosition | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
         Returns None if all were added. If they would increase `size` beyond `limit` bytes and the new batch
@@ -169,8 +169,14 @@ class Reframer:
         del self._parts[parts:]
 
     def _copy(
-        self, payload: bytes, header: BatchHeader, first: int, limit: int, resume: Resume, places: list[int]
-    ) -> Resume | None:
+        self,
+        payload: bytes,
+        header: BatchHeader,
+        first: int,
+        limit: int,
+        resume: ResumePosition,
+        places: list[int],
+    ) -> ResumePosition | None:
         # Loop over every record of small batches: function calls in it would double its cost.
         append, append_place, total = self._parts.append, places.append, len(payload)
         shift = header.base_timestamp - self._base_timestamp
@@ -211,18 +217,18 @@ class Reframer:
             position, index = end, index + 1
         self.count, self.size, self._max_timestamp = number, size, greatest + self._base_timestamp
         if index < header.record_count:
-            return Resume(position, index, 0)
+            return ResumePosition(position, index, 0)
         if position != total:
             raise CorruptData(f"batch at offset {header.base_offset} has trailing bytes after its records")
         return None
 
     def _note(
-        self, header: BatchHeader, places: list[int], expected: int, stopped: Resume | None
-    ) -> Resume | None:
+        self, header: BatchHeader, places: list[int], expected: int, stopped: ResumePosition | None
+    ) -> ResumePosition | None:
         """Record which offsets of the batch were added, and which from `expected` on have no record."""
         base, end = header.base_offset, header.last_offset_delta + 1
         found: list[Run] = []
-        missing: list[Hole] = []
+        missing: list[OffsetHole] = []
         if places and places == list(range(places[0], places[0] + len(places))):
             found.append((places[0], len(places)))
         else:
@@ -234,16 +240,16 @@ class Reframer:
             if place + count > end:
                 raise CorruptData(f"a record of the batch at offset {base} exceeds its last offset")
             if place > expected:
-                missing.append(Hole(base + expected, base + place, header.span))
+                missing.append(OffsetHole(base + expected, base + place, header.span))
             expected = place + count
         if stopped is None and expected < end:
-            missing.append(Hole(base + expected, base + end, header.span))
+            missing.append(OffsetHole(base + expected, base + end, header.span))
         for place, count in found:
             extend(self._runs, base + place, count)
         if places:
             note_time(self._by_source, header.max_timestamp, len(places))
         self.holes += missing
-        return None if stopped is None else Resume(stopped.position, stopped.taken, expected)
+        return None if stopped is None else ResumePosition(stopped.position, stopped.taken, expected)
 
     def finish(self) -> Reframed:
         """Return the new batch, of at least one record. The reframer must not be used afterwards."""
@@ -255,5 +261,5 @@ class Reframer:
             max_timestamp=self._max_timestamp,
             count=self.count,
         )
-        times = Times(self._first_timestamp, self._max_timestamp, tuple(self._by_source))
+        times = RecordTimes(self._first_timestamp, self._max_timestamp, tuple(self._by_source))
         return Reframed(batch, tuple(self._runs), self.count, len(payload), times, tuple(self.holes))

@@ -44,7 +44,7 @@ class Handshake(NamedTuple):
     mechanisms: Sequence[str]
 
 
-class Step(NamedTuple):
+class SaslStep(NamedTuple):
     """Broker response in the exchange. `lifetime_ms`: reauthenticate within this time; 0 means never."""
 
     error: int
@@ -64,14 +64,14 @@ def handshake(mechanism: str) -> Call[Handshake]:
     )
 
 
-def authenticate(data: bytes) -> Call[Step]:
+def authenticate(data: bytes) -> Call[SaslStep]:
     """Send the client's next bytes of the exchange."""
     return Call(
         SaslAuthenticateRequest,
         SaslAuthenticateResponse,
         (0, 2),
         lambda version: SaslAuthenticateRequest(auth_bytes=data, version=version),
-        lambda response: Step(
+        lambda response: SaslStep(
             response.error_code,
             response.error_message or "",
             bytes(response.auth_bytes or b""),
@@ -80,7 +80,7 @@ def authenticate(data: bytes) -> Call[Step]:
     )
 
 
-class Exchange:
+class SaslExchange:
     """One run of a mechanism: send `next_bytes`, `receive` the response, until `done`."""
 
     def __init__(self, access: SaslAccess, host: str) -> None:

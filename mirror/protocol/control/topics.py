@@ -26,7 +26,7 @@ _DESCRIPTION_BYTES: Final = 64 * 1024
 """Size of the settings of one topic, without their documentation."""
 
 
-class Outcome(NamedTuple):
+class TopicOutcome(NamedTuple):
     """Result for one topic, with the broker's error message."""
 
     error: int
@@ -40,7 +40,9 @@ class TopicSetting(NamedTuple):
     own: bool
 
 
-def create_topic(name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> Call[Outcome]:
+def create_topic(
+    name: str, partitions: int, replication: int, settings: Mapping[str, str]
+) -> Call[TopicOutcome]:
     """Create one topic on the controller (with KRaft: any broker).
 
     Replication -1 means the broker default.
@@ -68,11 +70,11 @@ def create_topic(name: str, partitions: int, replication: int, settings: Mapping
         CreateTopicsResponse,
         (2, 7),
         build,
-        lambda response: Outcome(response.topics[0].error_code, response.topics[0].error_message or ""),
+        lambda response: TopicOutcome(response.topics[0].error_code, response.topics[0].error_message or ""),
     )
 
 
-def create_partitions(name: str, count: int) -> Call[Outcome]:
+def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
     """Increase a topic's partition count to `count`."""
 
     def build(version: int) -> Any:
@@ -88,7 +90,9 @@ def create_partitions(name: str, count: int) -> Call[Outcome]:
         CreatePartitionsResponse,
         (0, 3),
         build,
-        lambda response: Outcome(response.results[0].error_code, response.results[0].error_message or ""),
+        lambda response: TopicOutcome(
+            response.results[0].error_code, response.results[0].error_message or ""
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from mirror.client.connection import Connection, Request
 from mirror.client.handshake import BULK, LIVE
 from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
@@ -40,7 +40,7 @@ _LEAST_SHARE: Final = 256 * 1024
 """Room for a batch merged from many small ones."""
 
 
-class Tier(NamedTuple):
+class ChannelKey(NamedTuple):
     """Key of a fetch channel within a broker.
 
     `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
@@ -62,7 +62,9 @@ class Tier(NamedTuple):
 class FetchListener(Protocol):
     """Receiver of fetch results. Called on the loop."""
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+    def on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
+    ) -> None:
         """Handle one partition of a response, whether it carries records or an error.
 
         Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
@@ -95,7 +97,7 @@ class ReadingRules:
 class FetchChannel:
     """A connection that fetches many partitions from one broker."""
 
-    def __init__(self, source: Fetcher, broker: int, tier: Tier, rules: ReadingRules) -> None:
+    def __init__(self, source: Fetcher, broker: int, tier: ChannelKey, rules: ReadingRules) -> None:
         self.broker = broker
         self.tier = tier
         self._source = source
@@ -266,7 +268,7 @@ class FetchChannel:
             )
         )
 
-    def _on_answer(self, body: memoryview, slab: Slab) -> None:
+    def _on_answer(self, body: memoryview, slab: ReceiveBuffer) -> None:
         response = fetch.decode_response(self._version, body)
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
@@ -358,7 +360,7 @@ class Fetcher:
         self._replicas = Replicas(cluster, bool(rack), self._attach_again)
         self._bulk = ReadingRules(settings.fetch_wait_ms, settings.fetch_bytes, 0)
         self._live = ReadingRules(settings.fetch_wait_ms, settings.live_fetch_bytes, settings.gather_ms)
-        self._channels: dict[tuple[int, Tier], FetchChannel] = {}
+        self._channels: dict[tuple[int, ChannelKey], FetchChannel] = {}
         self._search = LeaderSearch(cluster, lambda lane: lane.key.partition.topic, listener.on_relocated)
 
     @property
@@ -375,7 +377,7 @@ class Fetcher:
         broker, near = self._replicas.broker(lane, leader[0])
         committed = lane.spec.policy.isolation is Isolation.READ_COMMITTED
         for copy in count():
-            channel = self._channel(broker, Tier(committed, lane.is_live, near, copy))
+            channel = self._channel(broker, ChannelKey(committed, lane.is_live, near, copy))
             if channel.has_room_for(lane):
                 channel.attach(lane, waits=waits)
                 return
@@ -410,7 +412,7 @@ class Fetcher:
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
 
-    def _channel(self, broker: int, tier: Tier) -> FetchChannel:
+    def _channel(self, broker: int, tier: ChannelKey) -> FetchChannel:
         channel = self._channels.get((broker, tier))
         if channel is None:
             channel = FetchChannel(self, broker, tier, self._live if tier.live else self._bulk)

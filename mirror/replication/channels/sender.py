@@ -19,7 +19,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, HeadraceError
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
@@ -247,7 +247,7 @@ class ProduceChannel:
             )
         )
 
-    def _on_answer(self, version: int, sent: Sent, size: int, body: memoryview, _slab: Slab) -> None:
+    def _on_answer(self, version: int, sent: Sent, size: int, body: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, body)
         answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
         if answers.keys() != sent.keys():

@@ -19,7 +19,7 @@ from mirror.model.datastreams.policy import Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Bounds, CommitRule, Portion, Position
+from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.connectors.avro_format import SUFFIX, AvroWriter, read_avro
 from mirror.replication.connectors.landing_folder import (
     LandedFile,
@@ -145,7 +145,7 @@ class FileSource:
             )
         return found
 
-    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         position = start
         for file in files_in(folder_of(self._root, place), SUFFIX):
             if file.end <= position or file.first >= end:
@@ -161,12 +161,12 @@ class FileSource:
                         wanted = [record for record in records if position <= record.offset < end]
                         before, seen = seen, records[-1].offset + 1 if records else seen
                         if wanted:
-                            yield Portion(Span(before, seen), wanted)
+                            yield RecordPortion(Span(before, seen), wanted)
             except CorruptData as error:
                 raise CorruptData(f"{file.path}: {error.message}", advice=error.advice) from error
             except OSError as error:
                 raise Unreachable(f"{file.path}: {error.strerror or error}") from error
-            yield Portion(Span(seen, file.end))
+            yield RecordPortion(Span(seen, file.end))
             position = file.end
         if position < end:
             raise _missing(place, position, end)

@@ -45,7 +45,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic
 from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
-from mirror.replication.connector import Bounds, CommitRule, Portion, Position
+from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import identity_name
 from mirror.replication.progress_log import batches_of
@@ -105,7 +105,7 @@ class KafkaSource:
         identity = self._cluster.topic_id(topic)
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
-    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         """Yield the records in [start, end).
 
         An empty response does not prove that there are none: throttling empties responses, too.
@@ -150,7 +150,9 @@ class KafkaSource:
         """Do nothing: the cluster belongs to the context that opened it."""
 
 
-def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: bool) -> Iterator[Portion]:
+def _batches_of(
+    part: FetchedPartition, position: int, end: int, *, committed: bool
+) -> Iterator[RecordPortion]:
     """Yield the records of each batch of a response in [position, end), with the offsets of its header.
 
     Stops at the first batch at or after `end`. Raises CorruptData.
@@ -169,11 +171,11 @@ def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: b
             span = Span(header.base_offset, last + 1)
             records = _records_of(batch, header, aborted) if span.first < end else []
         if span.first >= end:
-            yield Portion(span)
+            yield RecordPortion(span)
             return
         wanted = [record for record in records if position <= record.offset < end]
         position = min(span.next, end)
-        yield Portion(span, wanted)
+        yield RecordPortion(span, wanted)
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:

@@ -52,7 +52,7 @@ class LandedFile(NamedTuple):
     path: Path
 
 
-class Committed(NamedTuple):
+class CommittedPosition(NamedTuple):
     """Contents of the position file.
 
     `landed`: first offset of the next file; offsets between it and the position have no record. `file`: final
@@ -112,12 +112,12 @@ def position_in(folder: Path, suffix: str) -> Position | None:
     return committed.position if committed else None
 
 
-def _committed(folder: Path, suffix: str) -> Committed | None:
+def _committed(folder: Path, suffix: str) -> CommittedPosition | None:
     stored = _stored(folder)
     if stored is not None:
         return stored
     files = files_in(folder, suffix)
-    return Committed(Position(files[-1].end), files[-1].end) if files else None
+    return CommittedPosition(Position(files[-1].end), files[-1].end) if files else None
 
 
 def check(file: LandedFile) -> None:
@@ -253,7 +253,7 @@ class OwnedFolder:
                 f"{self._folder} was removed or replaced", advice="restore the folder and restart the copy"
             )
 
-    def _recovered(self) -> Committed | None:
+    def _recovered(self) -> CommittedPosition | None:
         """Finish or undo the last owner's incomplete commit, and return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
@@ -265,7 +265,7 @@ class OwnedFolder:
 
     def _store(self, position: Position, name: str) -> None:
         before = self._committed.landed if self._committed else position.next_offset
-        made = Committed(position, position.next_offset if name else before, name)
+        made = CommittedPosition(position, position.next_offset if name else before, name)
         document = {**position._asdict(), "landed": made.landed, "file": name}
         new = self._folder / (POSITION + ".new")
         with new.open("w", encoding="utf-8") as file:
@@ -284,7 +284,7 @@ class OwnedFolder:
             sync_folder(self._folder)
 
 
-def _stored(folder: Path) -> Committed | None:
+def _stored(folder: Path) -> CommittedPosition | None:
     path = folder / POSITION
     with translated(folder):
         try:
@@ -293,7 +293,7 @@ def _stored(folder: Path) -> Committed | None:
             return None
     try:
         document = json.loads(text)
-        found = Committed(
+        found = CommittedPosition(
             Position(document["next_offset"], document["origin"]), document["landed"], document["file"]
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -309,7 +309,7 @@ def _damaged(path: Path) -> CorruptData:
     )
 
 
-def _is_sound(stored: Committed) -> bool:
+def _is_sound(stored: CommittedPosition) -> bool:
     (next_offset, origin), landed, file = stored
     are_offsets = type(next_offset) is int and type(landed) is int and 0 <= landed <= next_offset
     are_texts = isinstance(origin, str) and isinstance(file, str)

@@ -8,7 +8,7 @@ from typing import Final
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
 from mirror.lane.lifecycle import LaneState
-from mirror.lane.out_batch import OutBatch, Trouble
+from mirror.lane.out_batch import OutBatch, RejectedBatch
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
@@ -51,7 +51,7 @@ class AckHandler:
         if answer.error:
             lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
             if lane.trouble is None:
-                lane.trouble = Trouble(outgoing, answer.error, answer.message, answer.record_errors)
+                lane.trouble = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
         else:
             gaps = len(lane.gaps)
             lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
@@ -118,7 +118,7 @@ class AckHandler:
         if lane.waits:
             self._pacer.resume(lane)
 
-    def _resolve(self, lane: LiveLane, trouble: Trouble) -> None:
+    def _resolve(self, lane: LiveLane, trouble: RejectedBatch) -> None:
         """Handle the first error of a lane, once all batches in flight have been answered."""
         code = trouble.code
         if code in TRANSIENT:
@@ -140,7 +140,7 @@ class AckHandler:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
             self._runner.pause(lane, error_of(code, doing, trouble.message))
 
-    def _try_again(self, lane: LiveLane, trouble: Trouble) -> None:
+    def _try_again(self, lane: LiveLane, trouble: RejectedBatch) -> None:
         sink, code = self._runner.sink(lane), trouble.code
         self._runner.note_failure(
             lane,

@@ -19,7 +19,7 @@ from mirror.errors import (
     UndecodableBatch,
 )
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
@@ -66,13 +66,17 @@ class FetchHandler:
         """Reset the decoding budget for a new loop iteration."""
         self._room = _OPENED_AT_ONCE
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+    def on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
+    ) -> None:
         try:
             self._on_fetched(lane, part, slab, squeezed)
         except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
             self._runner.set_aside(lane, error)
 
-    def _on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, squeezed: bool) -> None:
+    def _on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, squeezed: bool
+    ) -> None:
         if part.error or part.diverging is not None:
             if not self._runner.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
@@ -101,7 +105,7 @@ class FetchHandler:
         if lane.queue:
             self._send(lane)
 
-    def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
+    def _take(self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:
         budget = self._bench.budget_of(lane.spec.source, live=lane.is_live)
         router = BatchRouter(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
         failure: HeadraceError | None = None

@@ -23,7 +23,7 @@ from mirror.errors import (
     Unreachable,
 )
 from mirror.lane.ledger import OffsetClass
-from mirror.lane.out_batch import OutBatch, Path, Trouble
+from mirror.lane.out_batch import OutBatch, Path, RejectedBatch
 from mirror.lane.progress import SourceIdentity
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
@@ -63,7 +63,7 @@ class Rejections:
         self._aside: set[LiveLane] = set()
         """Lanes whose dead letters are being written; further rejections are ignored, as they recur."""
 
-    def refused(self, lane: LiveLane, trouble: Trouble) -> None:
+    def refused(self, lane: LiveLane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""
         outgoing = trouble.outgoing
         doing = (
@@ -209,7 +209,7 @@ def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
     return record._replace(headers=(*record.headers, *origin))
 
 
-def _culprits(outgoing: OutBatch, trouble: Trouble) -> list[int]:
+def _culprits(outgoing: OutBatch, trouble: RejectedBatch) -> list[int]:
     """Return the source offsets of the records that the broker names, empty if it names none or may not have
     been able to read an unopened batch."""
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH

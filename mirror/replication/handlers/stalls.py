@@ -26,7 +26,7 @@ _LANES_A_SECOND: Final = 20_000
 PATIENCE_SECONDS: Final = 5.0
 
 
-class Stalls:
+class StallReporter:
     """Reporter of stalled lanes."""
 
     def __init__(self, runner: LaneRunner) -> None:

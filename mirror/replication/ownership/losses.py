@@ -24,7 +24,7 @@ from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
 from mirror.replication.live_lane import LiveLane
 
 
-class _Stored(NamedTuple):
+class _StoredBatch(NamedTuple):
     """A batch at the destination; `offset_class` is None if committed readers receive it."""
 
     header: BatchHeader
@@ -58,7 +58,7 @@ def known_end(lane: LiveLane, end: int) -> int:
     return min(lane.target_end if lane.target_next is None else lane.target_next, end)
 
 
-def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
+def _is_lost(lane: LiveLane, offset: int, stored: _StoredBatch) -> bool:
     """Return whether the batch replaced one that the lane knows."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
@@ -89,7 +89,7 @@ async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -
     return False
 
 
-async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | None:
+async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _StoredBatch | None:
     """Return the batch that contains the offset; None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
@@ -101,7 +101,7 @@ async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | 
         aborted = AbortedFilter(part.aborted)
         for start, end, header in scan(part.records):
             if header is not None and header.base_offset <= offset <= header.last_offset:
-                return _Stored(header, aborted.offset_class(part.records[start:end], header))
+                return _StoredBatch(header, aborted.offset_class(part.records[start:end], header))
         if len(part.records):
             break
     return None

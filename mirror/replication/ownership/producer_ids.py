@@ -20,7 +20,7 @@ from math import inf
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.event_loop import Recheck, Slots
+from mirror.client.event_loop import ConcurrencyLimit, RecheckCondition
 from mirror.client.producer_identity import abort_empty, fence, retake_identity, take_identity
 from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
@@ -53,7 +53,7 @@ class ProducerIdManager:
         self._bench = runner.bench
         self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
         self._running: Counter[ClusterRef] = Counter()
-        self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
+        self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
     def identify(self, lane: LiveLane) -> None:
         """Request an identity for the lane, which sends as soon as it has one."""
@@ -257,7 +257,7 @@ class ProducerIdManager:
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
-        async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
+        async with self._comparing.setdefault(route, ConcurrencyLimit(_COMPARISONS)):
             found = await compare_tail(self._runner.source(lane).cluster, target, lane, end)
         first = lane.checkpoint
         lane.find(found, end)
@@ -269,7 +269,7 @@ class ProducerIdManager:
             lane.position,
         )
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
-        await Recheck()  # its intent may have waited for this
+        await RecheckCondition()  # its intent may have waited for this
 
     async def _offset(self, target: Cluster, lane: LiveLane, which: int, *, committed: bool = False) -> int:
         answer = (await target.offsets({lane.target: which}, committed=committed))[lane.target]

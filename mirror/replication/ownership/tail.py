@@ -29,7 +29,7 @@ from mirror.errors import (
 )
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import FoundRecords, Item
 from mirror.lane.rules import Refusal
 from mirror.model.datastreams.policy import Guarantee, OnRejection
@@ -54,7 +54,7 @@ class _ClosedBatch(NamedTuple):
 _Piece = Record | _ClosedBatch
 
 
-class _ExpectedPiece(NamedTuple):
+class _ExpectedBatch(NamedTuple):
     """The next piece that the lane sends, with the skipped offsets before it."""
 
     passed: Sequence[SkippedOffsets]
@@ -132,7 +132,7 @@ class _Expected:
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
         """Stack with the next piece last."""
-        self._ahead: list[_ExpectedPiece] = []
+        self._ahead: list[_ExpectedBatch] = []
         self.trouble: HeadraceError | None = None
 
     @property
@@ -143,7 +143,7 @@ class _Expected:
             return None
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
-    async def candidates(self) -> Sequence[_ExpectedPiece]:
+    async def candidates(self) -> Sequence[_ExpectedBatch]:
         """Return the possible next pieces: the first record, and the batches before it that the lane may have
         skipped. Empty at the end of the source."""
         may_skip = self._class_of_refused is not None
@@ -167,13 +167,13 @@ class _Expected:
         del self._ahead[: index + 1]
         return passed
 
-    async def _next(self) -> _ExpectedPiece | None:
+    async def _next(self) -> _ExpectedBatch | None:
         passed: list[SkippedOffsets] = []
         while True:
             while self._waiting:
                 following = self._waiting.pop()
                 if not isinstance(following, SkippedOffsets):
-                    return _ExpectedPiece(passed, following)
+                    return _ExpectedBatch(passed, following)
                 passed.append(following)
             if self.trouble is not None or not await self._read():
                 self._waiting = list(passed[::-1])
@@ -195,7 +195,7 @@ class _Expected:
             return False
         router = BatchRouter(self._rules, self._span.position, self._budget, lane.spec.end_offset, _AT_ONCE)
         try:
-            router.take(part.records, part.aborted, Slab(bytearray(), None))
+            router.take(part.records, part.aborted, ReceiveBuffer(bytearray(), None))
         except (BatchTooLarge, CorruptData, TransformFailed) as error:
             self._meet(error, router.leader_epoch)
         self._span.position = router.position

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.flow import TokenBucket
 from mirror.model.datastreams.lanes import QuotaOwner
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, LanePosition, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LanePosition, LaneSample
 from mirror.model.movement.loss import seconds_to_loss
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
@@ -101,7 +101,7 @@ class DeadlineWatch:
         age = lag_ms(lane, now_ms, is_heard=True)
         place = self._position(lane, age, now_ms)
         offsets = place.checkpoint, place.readable_end, place.end
-        waypoint = Waypoint(now, *offsets, age, place.log_start, place.hidden_ms)
+        waypoint = LaneSample(now, *offsets, age, place.log_start, place.hidden_ms)
         history, looks = (before.history, before.looks) if before is not None else (NO_HISTORY, ())
         history = history.after(waypoint, None, place.retention, each)
         look = _LaneLook(now, size_bytes, seconds_to_loss(history, now))

@@ -28,7 +28,7 @@ _OTHER_SHARE: Final = 0.25
 _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
-class Brake(NamedTuple):
+class QuotaDelay(NamedTuple):
     """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the broker that
     throttles, for a quota of a cluster."""
 
@@ -45,7 +45,7 @@ class QuotaWatch:
         self._runner = runner
         self._bench = runner.bench
         self._waiting: dict[LiveLane, tuple[HeldTime, TokenBucket]] = {}
-        self._said: dict[LiveLane, Brake] = {}
+        self._said: dict[LiveLane, QuotaDelay] = {}
         self._looked = self._bench.loop.now()
 
     def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
@@ -65,7 +65,7 @@ class QuotaWatch:
         for owner, direction, channel in self._channels():
             spent, lanes = channel.take_throttled(now)
             for lane in lanes:
-                brake = Brake(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
+                brake = QuotaDelay(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
                 _note(found, lane, brake)
         self._report(found)
 
@@ -75,20 +75,20 @@ class QuotaWatch:
         for name, sink in self._runner.sinks.items():
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", one) for one in sink.channels)
 
-    def _take_own(self, now: float, seconds: float) -> dict[LiveLane, Brake]:
+    def _take_own(self, now: float, seconds: float) -> dict[LiveLane, QuotaDelay]:
         """Return the delays by quotas of Headrace."""
-        found: dict[LiveLane, Brake] = {}
+        found: dict[LiveLane, QuotaDelay] = {}
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
             if share:
-                found[lane] = Brake(share, _name_of(bucket), QuotaOwner(bucket.owner))
+                found[lane] = QuotaDelay(share, _name_of(bucket), QuotaOwner(bucket.owner))
             else:
                 del self._waiting[lane]
         return found
 
-    def _report(self, found: dict[LiveLane, Brake]) -> None:
+    def _report(self, found: dict[LiveLane, QuotaDelay]) -> None:
         for lane in [one for one in self._said if one not in found]:
-            found[lane] = Brake(0.0, "", self._said[lane].owner)
+            found[lane] = QuotaDelay(0.0, "", self._said[lane].owner)
         for lane, brake in found.items():
             said = self._said.get(lane)
             if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
@@ -102,14 +102,14 @@ class QuotaWatch:
             elif brake.quota != said.quota or abs(brake.share - said.share) >= _OTHER_SHARE:
                 self._say(lane, brake)
 
-    def _say(self, lane: LiveLane, brake: Brake) -> None:
+    def _say(self, lane: LiveLane, brake: QuotaDelay) -> None:
         self._said[lane] = brake
         share = min(brake.share, 1.0)
         text = f"{brake.quota} throttles it {share:.0%} of the time"
         self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(brake.owner, share, brake.broker)))
 
 
-def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
+def _note(found: dict[LiveLane, QuotaDelay], lane: LiveLane, brake: QuotaDelay) -> None:
     """Keep only the quota that delays a lane most."""
     known = found.get(lane)
     if known is None or brake.share > known.share:

@@ -18,7 +18,7 @@ _BY_ERROR: Final = (
 
 
 @dataclass(slots=True)
-class Failure:
+class LaneFailure:
     """A failure of a lane that began at `since` and expires at `until`, in monotonic seconds.
 
     `side`: the failing cluster.

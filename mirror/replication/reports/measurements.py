@@ -25,7 +25,7 @@ _OVERDUE_SECONDS: Final = 1.0
 """Delay below which a response does not count as overdue."""
 
 
-class Interval(NamedTuple):
+class MeasurementInterval(NamedTuple):
     """Time and origin of a measurement.
 
     End and length in ms, instance; `now`: the end in monotonic seconds; `asked`: due time, in monotonic
@@ -46,7 +46,7 @@ class Interval(NamedTuple):
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
-def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
+def take_metric(lane: LiveLane, interval: MeasurementInterval) -> MirrorMetric | None:
     """Measure the lane since the last call.
 
     Returns None before the first response of the source, and for an idle lane whose idle state has been
@@ -115,8 +115,8 @@ def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
     """Return the responses that the lane has waited for at `now`, in monotonic seconds.
 
     A connection carries the requests of many lanes, and its broker answers them in order. `silent`: as in
-    `Interval`, for the destination. Before its first batch a lane requests a producer id and more over
-    several connections; an overdue response to any of them counts as an overdue produce response.
+    `MeasurementInterval`, for the destination. Before its first batch a lane requests a producer id and more
+    over several connections; an overdue response to any of them counts as an overdue produce response.
     """
     fetch, produce = 0.0, now - max(lane.identity_asked_at, silent)
     if lane.reader is not None and not lane.waits:

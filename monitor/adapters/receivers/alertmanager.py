@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.secrets import secret_from
-from monitor.alerts.alert import Notice, rfc3339
+from monitor.alerts.alert import AlertNotice, rfc3339
 from monitor.alerts.settings import AlertmanagerSettings
 
 PATH: Final = "/api/v2/alerts"
@@ -27,7 +27,7 @@ class Alertmanager:
         self._settings = settings
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds, shows_answers=True)
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
         body = json.dumps([posted(one, now_ms, valid_ms) for one in notices]).encode()
@@ -47,7 +47,7 @@ class Alertmanager:
         return {"Authorization": f"Basic {pair}"}
 
 
-def posted(notice: Notice, now_ms: int, valid_ms: int) -> dict[str, Any]:
+def posted(notice: AlertNotice, now_ms: int, valid_ms: int) -> dict[str, Any]:
     """Return a `postableAlert`. A firing alert ends after `valid_ms` unless it is posted again before.
 
     Start and end of a resolved alert are at most now, even if the clock was ahead then: Alertmanager rejects

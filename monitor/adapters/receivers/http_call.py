@@ -18,7 +18,7 @@ import httpx
 
 from mirror.errors import InvalidRequest, Refused, TimedOut, Unreachable, legible
 from mirror.tls import trusting
-from monitor.alerts.deliveries.ports import ToldToWait
+from monitor.alerts.deliveries.ports import RetryLater
 
 _MOST_ANSWER_BYTES: Final = 65_536
 _PLAIN: Final = {"Accept-Encoding": "identity"}
@@ -31,7 +31,7 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class _HttpResponse:
     status: int
     text: str
     retry_after: str
@@ -51,7 +51,7 @@ class HttpCall:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, has_credentials: bool, now_ms: int
     ) -> None:
-        """Send a POST request. Raises Unreachable, TimedOut, ToldToWait, Refused, InvalidRequest like
+        """Send a POST request. Raises Unreachable, TimedOut, RetryLater, Refused, InvalidRequest like
         `Receiver.send`."""
         address = _checked(url, has_credentials=has_credentials)
         if not all(value.isascii() for value in headers.values()):
@@ -65,7 +65,7 @@ class HttpCall:
         if not httpx.codes.is_success(reply.status):
             raise self._error_of(reply, now_ms)
 
-    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> _Reply:
+    async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> _HttpResponse:
         with anyio.fail_after(self._timeout):
             async with (
                 httpx.AsyncClient(
@@ -79,16 +79,16 @@ class HttpCall:
                     if len(found) > _MOST_ANSWER_BYTES:
                         break
                 text = found[:_MOST_ANSWER_BYTES].decode("utf-8", "replace")
-                return _Reply(response.status_code, text, response.headers.get("Retry-After", ""))
+                return _HttpResponse(response.status_code, text, response.headers.get("Retry-After", ""))
 
-    def _error_of(self, reply: _Reply, now_ms: int) -> Exception:
+    def _error_of(self, reply: _HttpResponse, now_ms: int) -> Exception:
         said = f"HTTP status {reply.status}"
         if self._shows_answers and reply.text.strip():
             said += f": {legible(' '.join(reply.text.split()), _LONGEST_REASON)}"
         if reply.status in _NOT_AS_IT_IS:
             return InvalidRequest(said)
         if reply.status in _LATER or reply.status >= _FIRST_SERVER_ERROR:
-            return ToldToWait(said, _seconds_of(reply.retry_after, now_ms))
+            return RetryLater(said, _seconds_of(reply.retry_after, now_ms))
         return Refused(said)
 
 

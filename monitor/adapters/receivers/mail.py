@@ -19,7 +19,7 @@ import structlog
 from mirror.errors import Refused, TimedOut, Unreachable, legible
 from mirror.tls import trusting
 from monitor.adapters.receivers.secrets import secret_from
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 from monitor.alerts.deliveries.messages import subject_of, text_of
 from monitor.alerts.settings import MailSettings
 
@@ -37,7 +37,7 @@ class Mail:
         self._settings = settings
         self._tls = trusting(settings.ca_file, "ca_file")
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         password = secret_from(chosen.password_file, chosen.password_variable)
@@ -154,7 +154,7 @@ class _Conversation(smtplib.SMTP):
         raise failure
 
 
-def message_of(settings: MailSettings, notices: Sequence[Notice], now_ms: int) -> EmailMessage:
+def message_of(settings: MailSettings, notices: Sequence[AlertNotice], now_ms: int) -> EmailMessage:
     """Return the message. Headers are single lines, so a name cannot inject another header."""
     message = EmailMessage()
     message["From"] = settings.sender

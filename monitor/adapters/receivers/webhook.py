@@ -10,7 +10,7 @@ from typing import Final
 
 from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.secrets import secret_from
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 from monitor.alerts.deliveries.messages import webhook_body
 from monitor.alerts.settings import WebhookSettings
 
@@ -27,7 +27,7 @@ class Webhook:
         self._group_by = tuple(group_by)
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds)
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         body = json.dumps(webhook_body(self._name, self._group_by, notices)).encode()

@@ -17,9 +17,9 @@ import structlog
 from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 from monitor.alerts.deliveries.outbox import NEVER, Outbox
-from monitor.alerts.deliveries.ports import Receiver, ToldToWait
+from monitor.alerts.deliveries.ports import Receiver, RetryLater
 from monitor.alerts.metrics import AlertMetrics
 
 _log = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ class Delivery:
         if self._thread.ident is not None:
             self._thread.join(deadline_seconds)
 
-    def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice]) -> None:
+    def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice]) -> None:
         """Queue all firing alerts and the alerts that have ended. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
@@ -81,7 +81,7 @@ class Delivery:
             _log.error("alert queue full", receiver=self.name, alerts=dropped)
             self._metrics.count_dropped(self.name, dropped)
 
-    def restore(self, notices: Iterable[Notice], told: Collection[str]) -> None:
+    def restore(self, notices: Iterable[AlertNotice], told: Collection[str]) -> None:
         """Continue with alerts of a previous monitor. `told`: keys of the alerts that the receiver has
         taken."""
         with self._changed:
@@ -101,7 +101,7 @@ class Delivery:
         while notices := self._next():
             self._attempt(notices)
 
-    def _next(self) -> Sequence[Notice]:
+    def _next(self) -> Sequence[AlertNotice]:
         """Wait for the next message and return it; empty once the thread stops without pending alerts."""
         with self._changed:
             while True:
@@ -114,7 +114,7 @@ class Delivery:
                 next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 
-    def _attempt(self, notices: Sequence[Notice]) -> None:
+    def _attempt(self, notices: Sequence[AlertNotice]) -> None:
         try:
             self._receiver.send(notices, self._clock.now_ms())
         except InvalidRequest as error:
@@ -131,12 +131,12 @@ class Delivery:
             self._fail(notices, error, "cannot deliver alerts")
             self.away = reason_of(error)
             with self._changed:
-                wait = error.retry_after if isinstance(error, ToldToWait) else 0.0
+                wait = error.retry_after if isinstance(error, RetryLater) else 0.0
                 self._outbox.failed(self._clock.monotonic(), wait)
         else:
             self._succeed(notices)
 
-    def _succeed(self, notices: Sequence[Notice]) -> None:
+    def _succeed(self, notices: Sequence[AlertNotice]) -> None:
         with self._changed:
             self._outbox.delivered(notices, self._clock.monotonic())
         firing = sum(one.is_firing for one in notices)
@@ -146,7 +146,7 @@ class Delivery:
             _log.info("alert delivery recovered", receiver=self.name)
             self._trouble = ""
 
-    def _fail(self, notices: Sequence[Notice], error: Exception, what: str) -> None:
+    def _fail(self, notices: Sequence[AlertNotice], error: Exception, what: str) -> None:
         """Count the failure, and log it only if it is the first or its reason has changed."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)

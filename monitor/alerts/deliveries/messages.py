@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mirror.errors import legible
-from monitor.alerts.alert import ALERTNAME, Notice, rfc3339
+from monitor.alerts.alert import ALERTNAME, AlertNotice, rfc3339
 
 _MOST_SHOWN: Final = 20
 """Maximum number of alerts shown in full in a message."""
@@ -15,12 +15,12 @@ _NO_TIME: Final = "0001-01-01T00:00:00Z"
 _LONGEST_SUBJECT: Final = 150
 
 
-def grouped_by(labels: Sequence[str]) -> Callable[[Notice], tuple[str, ...]]:
+def grouped_by(labels: Sequence[str]) -> Callable[[AlertNotice], tuple[str, ...]]:
     """Return a function that maps a notice to its group: its values of these labels."""
     return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
 
 
-def subject_of(notices: Sequence[Notice]) -> str:
+def subject_of(notices: Sequence[AlertNotice]) -> str:
     """Return a line such as `[2 firing, 1 resolved] HeadraceDatastreamHalted east`."""
     firing = sum(one.is_firing for one in notices)
     counts = [f"{firing} firing"] if firing else []
@@ -31,7 +31,7 @@ def subject_of(notices: Sequence[Notice]) -> str:
     return legible(" ".join(f"[{', '.join(counts)}] {what or 'alerts'}".split()), _LONGEST_SUBJECT)
 
 
-def text_of(notices: Sequence[Notice], *, as_slack: bool = False) -> str:
+def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
     """Return the text of a message: the subject, then firing alerts, then resolved ones. `as_slack`: escape
     for Slack, so that a name cannot mention a whole channel."""
     shown = sorted(notices, key=lambda one: not one.is_firing)
@@ -42,7 +42,7 @@ def text_of(notices: Sequence[Notice], *, as_slack: bool = False) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if as_slack else text
 
 
-def _lines_of(notice: Notice) -> list[str]:
+def _lines_of(notice: AlertNotice) -> list[str]:
     told, since = notice.annotations, rfc3339(notice.starts_ms)
     state = (
         f"since {since}" if notice.ended_ms is None else f"resolved: {since} to {rfc3339(notice.ended_ms)}"
@@ -56,7 +56,7 @@ def _lines_of(notice: Notice) -> list[str]:
     return lines
 
 
-def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[Notice]) -> dict[str, Any]:
+def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[AlertNotice]) -> dict[str, Any]:
     """Return the payload of an Alertmanager webhook (version 4), with `text` added for Slack and similar
     services.
 
@@ -79,7 +79,7 @@ def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[Notic
     }
 
 
-def _document_of(notice: Notice) -> dict[str, Any]:
+def _document_of(notice: AlertNotice) -> dict[str, Any]:
     return {
         "status": "firing" if notice.is_firing else "resolved",
         "labels": dict(notice.labels),

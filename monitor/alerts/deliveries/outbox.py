@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 
 NEVER: Final = float("inf")
 _FIRST_RETRY_SECONDS: Final = 1.0
@@ -34,11 +34,11 @@ class Schedule:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _OutboxEntry:
     """One alert. `due_at`: time to send its present state; `is_current`: confirmed by the monitor since it
     was last sent; `was_tried`: the receiver may know that it fires."""
 
-    notice: Notice
+    notice: AlertNotice
     due_at: float
     is_current: bool = True
     was_tried: bool = False
@@ -52,10 +52,12 @@ class _Entry:
 class Outbox:
     """Pending alerts of one receiver. Times are monotonic seconds."""
 
-    def __init__(self, schedule: Schedule, group_of: Callable[[Notice], Hashable] = lambda _: None) -> None:
+    def __init__(
+        self, schedule: Schedule, group_of: Callable[[AlertNotice], Hashable] = lambda _: None
+    ) -> None:
         self._schedule = schedule
         self._group_of = group_of
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _OutboxEntry] = {}
         self._retry_at = 0.0
         self._pause = 0.0
 
@@ -70,7 +72,7 @@ class Outbox:
         entries = self._entries.items()
         return frozenset(key for key, one in entries if one.is_told and one.notice.is_firing)
 
-    def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice], now: float) -> int:
+    def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
         """Update the firing alerts, by key, and the alerts that ended since the last call.
 
         Return the number of alerts dropped for lack of capacity; the next call offers them again if they
@@ -89,13 +91,13 @@ class Outbox:
             if known is not None and known.notice.is_firing:
                 known.notice, known.is_current = notice, True
             elif room > 0:
-                self._entries[key] = _Entry(notice, due_at, was_tried=known is not None)
+                self._entries[key] = _OutboxEntry(notice, due_at, was_tried=known is not None)
                 room -= 1
             else:
                 dropped += 1
         return dropped
 
-    def restore(self, notices: Iterable[Notice], told: Collection[str], now: float) -> None:
+    def restore(self, notices: Iterable[AlertNotice], told: Collection[str], now: float) -> None:
         """Continue with firing alerts of a previous monitor.
 
         The receiver has those whose keys are in `told` and may have the others. The others are sent again
@@ -103,17 +105,17 @@ class Outbox:
         for notice in notices:
             is_told = notice.key in told
             wait = self._schedule.refresh_seconds if is_told else self._schedule.gather_seconds
-            self._entries[notice.key] = _Entry(
+            self._entries[notice.key] = _OutboxEntry(
                 notice, now + wait, is_current=False, was_tried=True, is_told=is_told
             )
 
-    def _note_ends(self, ended: Iterable[Notice], due_at: float) -> None:
+    def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
         """Queue the ends of alerts that were sent. Beyond the capacity drop the oldest: after a long outage,
         a receiver needs the present state rather than the past."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
-                self._entries[notice.key] = _Entry(notice, due_at, was_tried=True)
+                self._entries[notice.key] = _OutboxEntry(notice, due_at, was_tried=True)
         over = [key for key, one in self._entries.items() if not one.notice.is_firing]
         for key in over[: max(0, len(over) - self._schedule.capacity)]:
             del self._entries[key]
@@ -122,7 +124,7 @@ class Outbox:
         """Return the time of the next message as known now; `NEVER` if none is pending."""
         return max(self._retry_at, min((one.time() for one in self._entries.values()), default=NEVER))
 
-    def take(self, now: float, *, is_last: bool = False) -> Sequence[Notice]:
+    def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
         """Return the next message if one is due, else nothing.
 
         Report its outcome with one of the next three methods. `is_last`: do not wait to gather more
@@ -143,7 +145,7 @@ class Outbox:
             one.was_tried = True
         return [one.notice for one in group]
 
-    def delivered(self, notices: Sequence[Notice], now: float) -> None:
+    def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
         """Record that the receiver has accepted a message, or will never accept it in this form."""
         self._retry_at = self._pause = 0.0
         for notice in notices:
@@ -169,6 +171,6 @@ class Outbox:
         self._retry_at = now + self._pause
 
 
-def _is_new(entry: _Entry) -> bool:
+def _is_new(entry: _OutboxEntry) -> bool:
     """Return whether its state is not sent yet; then it is sent early along with others of its group."""
     return not entry.is_told and entry.time() < NEVER

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mirror.errors import Unreachable
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 
 
-class ToldToWait(Unreachable):
+class RetryLater(Unreachable):
     """The receiver requests a retry after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
@@ -20,10 +20,10 @@ class ToldToWait(Unreachable):
 class Receiver(Protocol):
     """A destination of alerts. Called by one thread at a time."""
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Returns within the receiver's own time-out.
 
-        Raises Unreachable if a retry may succeed, ToldToWait, Refused if an operator has to change something,
+        Raises Unreachable if a retry may succeed, RetryLater, Refused if an operator has to change something,
         InvalidRequest for a message that will never be accepted in this form.
         """
         ...

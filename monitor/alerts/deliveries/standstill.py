@@ -20,7 +20,7 @@ LONGEST_SECONDS: Final = 2.0
 each third."""
 
 
-class Standstill:
+class PauseDetector:
     """Detector with a background thread; every query checks the clock too."""
 
     def __init__(self, clock: Clock) -> None:

@@ -20,7 +20,7 @@ from api.access.settings import LimitSettings
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
 from headrace.console.client import RestClient
-from headrace.console.event_stream import Told, follow
+from headrace.console.event_stream import StreamMessage, follow
 from headrace.process.connections import RESERVE, RESERVED
 from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
@@ -336,7 +336,7 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
 
 
 def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServer) -> None:
-    site, told, noted = Site(), list[Told](), list[str]()
+    site, told, noted = Site(), list[StreamMessage](), list[str]()
     server.attach(site.app)
     server.start()
 

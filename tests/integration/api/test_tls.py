@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.rights import Principal, Role
 from api.access.settings import LimitSettings, TlsSettings
 from api.access.token_edits import add_entry
@@ -49,7 +49,10 @@ def live(tmp_path: Path) -> TlsSettings:
 
 @contextmanager
 def serving(
-    tls: TlsSettings, access: Access, limits: LimitSettings | None = None, surface: ASGIApp | None = None
+    tls: TlsSettings,
+    access: AccessMethods,
+    limits: LimitSettings | None = None,
+    surface: ASGIApp | None = None,
 ) -> Iterator[RestServer]:
     site = Site(access=access)
     server = RestServer("127.0.0.1", 0, tls, limits=limits or LimitSettings())
@@ -84,7 +87,7 @@ def shown(server: RestServer, **limits: Any) -> str:
 
 
 def test_who_shows_a_certificate_that_the_settings_name_is_its_principal(live: TlsSettings) -> None:
-    with serving(live, Access(certificates=CI)) as server:
+    with serving(live, AccessMethods(certificates=CI)) as server:
         mine = str(FILES / "client.pem")
         assert ask(server, certificate_file=mine) == []
         settings = ClientSettings(ca_file=AUTHORITY, certificate_file=mine)
@@ -103,7 +106,7 @@ def test_who_shows_a_certificate_that_the_settings_name_is_its_principal(live: T
 
 def test_a_listener_can_take_no_connection_without_a_certificate(live: TlsSettings) -> None:
     required = live.model_copy(update={"client_certificates": "required"})
-    with serving(required, Access(certificates=CI)) as server:
+    with serving(required, AccessMethods(certificates=CI)) as server:
         with pytest.raises(HeadraceError):
             ask(server)
         assert ask(server, certificate_file=str(FILES / "client.pem")) == []
@@ -111,7 +114,7 @@ def test_a_listener_can_take_no_connection_without_a_certificate(live: TlsSettin
 
 def test_certificates_that_change_count_without_a_restart(live: TlsSettings) -> None:
     file = Path(live.certificate_file)
-    with serving(live, Access(certificates=CI)) as server:
+    with serving(live, AccessMethods(certificates=CI)) as server:
         assert shown(server) == "CN=one,O=example"
         shutil.copy(FILES / "server-2.pem", file)
         assert shown(server) == "CN=two,O=example"
@@ -123,7 +126,7 @@ def test_certificates_that_change_count_without_a_restart(live: TlsSettings) -> 
 
 
 def test_nothing_older_than_tls_1_2_is_spoken_and_nothing_plain(live: TlsSettings) -> None:
-    with serving(live, Access(certificates=CI)) as server:
+    with serving(live, AccessMethods(certificates=CI)) as server:
         assert shown(server, maximum_version=ssl.TLSVersion.TLSv1_2) == "CN=one,O=example"
         with pytest.raises((ssl.SSLError, ConnectionError)), pytest.warns(DeprecationWarning, match="TLSv1"):
             shown(server, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
@@ -134,7 +137,7 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_nothing_plain(live: TlsSetting
 @pytest.mark.parametrize("sent", [b"", bytes.fromhex("16030100050100")])
 def test_a_handshake_that_does_not_come_is_given_up(live: TlsSettings, sent: bytes) -> None:
     """Nothing, or the beginning of a ClientHello."""
-    with serving(live, Access(), LimitSettings(head_seconds=0.2)) as server:
+    with serving(live, AccessMethods(), LimitSettings(head_seconds=0.2)) as server:
         port = int(server.address.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent:
             silent.sendall(sent)
@@ -147,7 +150,7 @@ def test_a_caller_that_does_not_read_its_answers_is_ended(live: TlsSettings) -> 
         await Response(bytes(16 * 1024 * 1024))(scope, receive, send)
 
     limits = LimitSettings(answer_seconds=0.2)
-    with serving(live, Access(), limits, large) as server, ExitStack() as stack:
+    with serving(live, AccessMethods(), limits, large) as server, ExitStack() as stack:
         port = int(server.address.rpartition(":")[2])
         plain = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS))
         context = ssl.create_default_context(cafile=AUTHORITY)
@@ -162,7 +165,7 @@ def test_a_token_goes_over_tls_or_stays_on_the_machine(live: TlsSettings, tmp_pa
     token, entry = new_token(Principal("cli", Role.VIEWER), clock.now_ms())
     add_entry(hashes, entry)
     secret.write_text(f"{token}\n")
-    with serving(live, Access(TokenFile(hashes, clock))) as server:
+    with serving(live, AccessMethods(TokenFile(hashes, clock))) as server:
         assert ask(server, token_file=str(secret)) == []
         with pytest.raises(Unreachable, match="TLS"):
             ask(server, ca_file="", token_file=str(secret))
@@ -174,7 +177,7 @@ def test_a_token_goes_over_tls_or_stays_on_the_machine(live: TlsSettings, tmp_pa
 def test_an_instance_shows_its_certificate_to_the_others(live: TlsSettings) -> None:
     required = live.model_copy(update={"client_certificates": "required"})
     with ExitStack() as stack:
-        server = stack.enter_context(serving(required, Access(certificates=CI)))
+        server = stack.enter_context(serving(required, AccessMethods(certificates=CI)))
         client = stack.enter_context(httpx.Client(verify=of_instances(required), timeout=PATIENCE_SECONDS))
         assert client.get(f"https://{server.address}/v1/fleet/health").status_code == 401
 

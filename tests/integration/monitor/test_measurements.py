@@ -14,10 +14,10 @@ from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.topic_measurements import TopicMeasurements
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
-from monitor.latency import Observation, Source, Standing, Subject, judge, observed
-from monitor.objectives.past import TopicSums
+from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Source, judge, observed
+from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
 from stack.pinot import PinotServer
@@ -76,20 +76,22 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     with closing(TopicMeasurements(servers, MIRROR_METRICS.topic, clock)) as written:
         assert written.observe(60.0)[source] == found[source]
         _assert_the_same_past(written, PinotMeasurements(client, clock), source, now_ms)
-    assert found[source]["stuck"] == Observation(0, nothing, 0, unaged=1)
-    subjects = {name: Subject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]}
+    assert found[source]["stuck"] == LatencyObservation(0, nothing, 0, unaged=1)
+    subjects = {
+        name: ObjectiveSubject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]
+    }
     standings = {name: judge(one, observed(one, found)).standing for name, one in subjects.items()}
     assert standings == {
-        "fast": Standing.WITHIN,
-        "slow": Standing.BREACHED,
-        "stuck": Standing.UNKNOWN,
-        "done": Standing.WITHIN,
-        "silent": Standing.UNKNOWN,
-        "waiting": Standing.BREACHED,
+        "fast": ObjectiveStatus.WITHIN,
+        "slow": ObjectiveStatus.BREACHED,
+        "stuck": ObjectiveStatus.UNKNOWN,
+        "done": ObjectiveStatus.WITHIN,
+        "silent": ObjectiveStatus.UNKNOWN,
+        "waiting": ObjectiveStatus.BREACHED,
     }
     ages = [1_000, 5_000, *range(100_000, 100_020)]
     _assert_the_same_with_what_is_late_alone(PinotMeasurements(client, clock), source, subjects, standings)
-    past = PinotMeasurements(client, clock).past(Piece(now_ms - 60_000, now_ms), ages)
+    past = PinotMeasurements(client, clock).past(TimeRangePiece(now_ms - 60_000, now_ms), ages)
     numbers = {place[2]: number for number, place in enumerate(past.places) if place[:2] == source}
     assert past.records[numbers["slow"]] == sum(slow.latency_counts)
     assert {topic: {age: past.late[age][number] for age in ages} for topic, number in numbers.items()} == {
@@ -102,7 +104,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     }
     assert stale == {1_000: {(*source, "waiting"): 20.0}, **{age: {} for age in ages[1:]}}
     _assert_the_same_where_pinot_adds_up_topics(PinotMeasurements(client, clock), source, past, now_ms)
-    none = PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
+    none = PinotMeasurements(client, clock).past(TimeRangePiece(now_ms - 1_000, now_ms), ages)
     assert source not in {place[:2] for place in none.places}
 
 
@@ -110,8 +112,10 @@ def _assert_the_same_past(
     written: TopicMeasurements, stored: PinotMeasurements, source: Source, now_ms: int
 ) -> None:
     """Also of minutes, which is what is asked for."""
-    minutes = [Piece(at - 60_000, at) for at in range(now_ms // 60_000 * 60_000, now_ms - 120_000, -60_000)]
-    for piece in (Piece(now_ms - 60_000, now_ms), *minutes):
+    minutes = [
+        TimeRangePiece(at - 60_000, at) for at in range(now_ms // 60_000 * 60_000, now_ms - 120_000, -60_000)
+    ]
+    for piece in (TimeRangePiece(now_ms - 60_000, now_ms), *minutes):
         one, other = (place.past(piece, [1_000, 5_000]) for place in (written, stored))
         known = [
             {
@@ -132,10 +136,13 @@ def _assert_the_same_past(
 
 
 def _assert_the_same_where_pinot_adds_up_topics(
-    stored: PinotMeasurements, source: Source, past: TopicSums, now_ms: int
+    stored: PinotMeasurements, source: Source, past: TopicLatencySums, now_ms: int
 ) -> None:
     """Also while others are told apart by topic."""
-    every, other = Subject(LatencyObjective(1000), source, TopicSelection(".*")), Source("nobody", "else")
+    every, other = (
+        ObjectiveSubject(LatencyObjective(1000), source, TopicSelection(".*")),
+        Source("nobody", "else"),
+    )
     apart = stored.observe(60.0)
     for together in ([source], [source, other]):
         found = stored.observe(60.0, 0, together)
@@ -145,7 +152,7 @@ def _assert_the_same_where_pinot_adds_up_topics(
             one: apart[one] for one in apart if one != source
         }
     assert stored.observe(60.0, 0, [other]) == apart
-    summed = stored.past(Piece(now_ms - 60_000, now_ms), sorted(past.late), [source])
+    summed = stored.past(TimeRangePiece(now_ms - 60_000, now_ms), sorted(past.late), [source])
     (number,) = [number for number, place in enumerate(summed.places) if place[:2] == source]
     own = [number for number, place in enumerate(past.places) if place[:2] == source]
     assert summed.places[number] == (*source, EVERY_TOPIC)
@@ -158,8 +165,8 @@ def _assert_the_same_where_pinot_adds_up_topics(
 def _assert_the_same_with_what_is_late_alone(
     stored: PinotMeasurements,
     source: Source,
-    subjects: Mapping[str, Subject],
-    standings: Mapping[str, Standing],
+    subjects: Mapping[str, ObjectiveSubject],
+    standings: Mapping[str, ObjectiveStatus],
 ) -> None:
     """Ages that are late for nobody stay at Pinot, and change no verdict."""
     whole, late = stored.observe(60.0), stored.observe(60.0, 1_000)

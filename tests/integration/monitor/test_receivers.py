@@ -28,9 +28,9 @@ from monitor.adapters.receivers.alertmanager import Alertmanager
 from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
-from monitor.alerts.alert import Alert, Notice, Style
+from monitor.alerts.alert import Alert, AlertNotice, Style
 from monitor.alerts.catalogue import BLIND, HALTED
-from monitor.alerts.deliveries.ports import ToldToWait
+from monitor.alerts.deliveries.ports import RetryLater
 from monitor.alerts.settings import AlertmanagerSettings, MailSettings, WebhookSettings
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
@@ -49,7 +49,7 @@ def now() -> int:
     return SystemClock().now_ms()
 
 
-def a_notice(name: str = "orders", *, ended_ms: int | None = None, since_ms: int = 0) -> Notice:
+def a_notice(name: str = "orders", *, ended_ms: int | None = None, since_ms: int = 0) -> AlertNotice:
     since_ms = since_ms or now() - 60_000
     return STYLE.notice(
         Alert(HALTED, f"{name} stands", "east does not answer", since_ms, name, "east"), ended_ms
@@ -125,7 +125,7 @@ def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) 
 
 
 def test_alertmanager_says_what_it_does_not_take(alertmanager: str) -> None:
-    wrong = Notice({"no-label": "x"}, {}, "http://here", now())
+    wrong = AlertNotice({"no-label": "x"}, {}, "http://here", now())
     with pytest.raises(InvalidRequest, match=r"4\d\d: .*invalid"):
         Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager))).send([wrong], now())
 
@@ -192,10 +192,10 @@ def test_a_webhook_is_signed_and_has_text_for_people_and_alerts_for_programs(
         (401, Refused),
         (404, Refused),
         (302, Refused),
-        (408, ToldToWait),
-        (429, ToldToWait),
-        (500, ToldToWait),
-        (503, ToldToWait),
+        (408, RetryLater),
+        (429, RetryLater),
+        (500, RetryLater),
+        (503, RetryLater),
     ],
 )
 def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[Exception]) -> None:
@@ -203,7 +203,7 @@ def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[E
     with pytest.raises(error, match=str(status)) as raised:
         Webhook("chat", WebhookSettings(url=SecretStr(listener.url)), []).send([a_notice()], now())
     assert "hush" not in str(raised.value)
-    if isinstance(raised.value, ToldToWait):
+    if isinstance(raised.value, RetryLater):
         assert raised.value.retry_after == 17.0
     assert len(listener.requests) == 1
 

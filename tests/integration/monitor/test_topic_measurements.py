@@ -15,7 +15,7 @@ from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
 from monitor.adapters import topic_measurements
 from monitor.adapters.topic_measurements import TopicMeasurements
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Source
 from pinot.tables import MIRROR_METRICS
 from stack.kafka import KafkaCluster as Servers
@@ -109,7 +109,7 @@ def test_pieces_of_the_last_hour_are_read_back(
 
     def records(minutes: int) -> Sequence[int]:
         until_ms = clock.now_ms() - minutes * 60_000
-        return reader.past(Piece(until_ms - 60_000, until_ms), [1_000]).records
+        return reader.past(TimeRangePiece(until_ms - 60_000, until_ms), [1_000]).records
 
     assert records(0) == [10]
     assert records(5) == [10], "read again, from further back"
@@ -127,7 +127,7 @@ def test_pieces_of_the_last_hour_are_read_back(
     assert records(0) == [20]
     clock.advance(700)
     minute_ms = (now_ms - 1_000) // 60_000 * 60_000
-    found = reader.past(Piece(minute_ms, minute_ms + 60_000), [1_000])
+    found = reader.past(TimeRangePiece(minute_ms, minute_ms + 60_000), [1_000])
     assert found.records == [20], "rows of the time in which nothing was read are read back"
 
 

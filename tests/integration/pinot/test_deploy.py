@@ -12,7 +12,7 @@ from mirror.errors import AnalyticsError, NotFound, Refused
 from mirror.model.rows import Column, ColumnType, row_of
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
-from pinot.deployment.deploy import Step, apply, plan
+from pinot.deployment.deploy import DeploymentStep, apply, plan
 from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Table
 from stack.pinot import PinotServer
@@ -59,9 +59,15 @@ def test_apply_is_idempotent_shows_changes_and_never_drops_rows(
 ) -> None:
     address = kafka_pair.destination.address
     placement = Placement(address, table.topic, 3650)
-    assert [change.step for change in plan(controller, {table: placement})] == [Step.CREATE, Step.CREATE]
-    assert [change.step for change in apply(controller, {table: placement})] == [Step.CREATE, Step.CREATE]
-    assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED] * 2
+    assert [change.step for change in plan(controller, {table: placement})] == [
+        DeploymentStep.CREATE,
+        DeploymentStep.CREATE,
+    ]
+    assert [change.step for change in apply(controller, {table: placement})] == [
+        DeploymentStep.CREATE,
+        DeploymentStep.CREATE,
+    ]
+    assert [change.step for change in apply(controller, {table: placement})] == [DeploymentStep.UNCHANGED] * 2
     rows = [("k", row_of(a_metric("c", "t", n, 1_795_000_000_000))) for n in range(5)]
     write_rows(address, table.topic, table, rows)
 
@@ -69,10 +75,10 @@ def test_apply_is_idempotent_shows_changes_and_never_drops_rows(
     grown = replace(table, columns=(*table.columns, Column("more", ColumnType.DOUBLE)), version=2)
     longer = replace(placement, retention_days=3651)
     changes = apply(controller, {grown: longer})
-    assert [change.step for change in changes] == [Step.UPDATE, Step.UPDATE]
+    assert [change.step for change in changes] == [DeploymentStep.UPDATE, DeploymentStep.UPDATE]
     assert changes[0].differences == ("+ column more DOUBLE",)
     assert "segmentsConfig.retentionTimeValue: 3650 -> 3651" in changes[1].differences
-    assert [change.step for change in apply(controller, {grown: longer})] == [Step.UNCHANGED] * 2
+    assert [change.step for change in apply(controller, {grown: longer})] == [DeploymentStep.UNCHANGED] * 2
     with pytest.raises(Refused, match="column more would be removed"):
         apply(controller, {table: placement})
     assert shown(client, table) == 5
@@ -91,7 +97,7 @@ def test_recreating_reads_the_topic_again(
     write_rows(address, table.topic, table, rows)
     other_key = replace(table, key=("cluster", "topic", "kafka_partition"))
     changes = apply(controller, {other_key: placement}, recreate=[table.name])
-    assert [change.step for change in changes] == [Step.RECREATE]
+    assert [change.step for change in changes] == [DeploymentStep.RECREATE]
     wait_until(lambda: shown(client, table) == 7)
     assert next(iter(controller.consuming(table.name).values()))[0]["consumerState"] == "CONSUMING"
 
@@ -105,8 +111,11 @@ def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowher
     apply(controller, {table: by_value})
     wait_until(lambda: shown(client, table) == 0, "the segments of the table are there")
     placement = replace(by_value, kafka_properties={"ssl.key.password": "${PATH}"})
-    assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED, Step.UPDATE]
-    assert [change.step for change in apply(controller, {table: placement})] == [Step.UNCHANGED] * 2
+    assert [change.step for change in apply(controller, {table: placement})] == [
+        DeploymentStep.UNCHANGED,
+        DeploymentStep.UPDATE,
+    ]
+    assert [change.step for change in apply(controller, {table: placement})] == [DeploymentStep.UNCHANGED] * 2
     assert controller.references(table.name) == {"${PATH}"}
     stored = controller.table(table.name)
     assert stored is not None

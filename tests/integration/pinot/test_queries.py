@@ -12,7 +12,7 @@ from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase
 from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
-from pinot.partitions.offending_partitions import Advice, offending_partitions
+from pinot.partitions.offending_partitions import Remedy, offending_partitions
 from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS, Hour, hour_pages, rolled_up_hours, sampled_hours
 from pinot.queries import (
@@ -198,10 +198,10 @@ def test_offending_partitions_since_when_and_what_to_do(metrics_world: MetricsWo
     by_name = {(row.topic, row.kafka_partition): row for row in found}
     assert set(by_name) == {("skewed", 0), ("even", 0), ("even", 1), ("over", 0)}
     skewed, even = by_name["skewed", 0], by_name["even", 0]
-    assert (skewed.since_ms, skewed.advice) == (HOUR, Advice.FIX_KEY)
+    assert (skewed.since_ms, skewed.advice) == (HOUR, Remedy.FIX_KEY)
     assert skewed.skew == pytest.approx(900 / 455)
     assert skewed.share == pytest.approx(900 / 700)
-    assert (even.since_ms, even.advice) == (HOUR + 20_000, Advice.ADD_PARTITIONS)
+    assert (even.since_ms, even.advice) == (HOUR + 20_000, Remedy.ADD_PARTITIONS)
     assert by_name["over", 0].since_ms is None
     assert offending_partitions(metrics_world.client, cluster, ALL, 1e9) == []
 

@@ -24,7 +24,7 @@ from pinot.settings import PinotSettings
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HOURLY, Statistic
 from pinot.time_range import TimeRange
 from pmp.adapters.compacted_topics import CompactedTopics
-from pmp.loads.provider import PinotLoadProvider, World
+from pmp.loads.provider import PinotLoadProvider, ProviderInputs
 from pmp.settings import PmpSettings, ProviderSettings
 from stack.ports import free_ports
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
@@ -119,7 +119,7 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
             metrics_world.client,
             settings(default_bytes_per_second=left_out),
             StoppedClock(),
-            World(unknown_bytes_per_second=9.0),
+            ProviderInputs(unknown_bytes_per_second=9.0),
         )
         assert provider.loads(cluster, asked).loads[asked[-1]].bytes_per_second == 9
 
@@ -181,7 +181,7 @@ def test_growths_of_compacted_topics_are_not_used(metrics_world: MetricsWorld, k
     ]
     metrics_world.put(PARTITION_METRICS, rows)
     clock = StoppedClock()
-    world = World(compacted=CompactedTopics(lambda _: source, clock))
+    world = ProviderInputs(compacted=CompactedTopics(lambda _: source, clock))
     asked = [TopicPartition(kept, 0), TopicPartition(compacted, 0)]
     report = PinotLoadProvider(metrics_world.client, settings(), clock, world).loads(cluster, asked)
     assert [report.loads[p].rate_source for p in asked] == [RateSource.SLOPE, RateSource.MEAN]
@@ -257,7 +257,7 @@ def test_an_unknown_cluster_is_no_answer_and_the_error_names_those_there_are(
         provider.loads(ClusterRef("host:9092"), ORDERS)
     assert "no samples of cluster host:9092" in str(caught.value)
     assert cluster in str(caught.value)
-    named = World(name_of=lambda reference: cluster if reference == "host:9092" else str(reference))
+    named = ProviderInputs(name_of=lambda reference: cluster if reference == "host:9092" else str(reference))
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock(), named)
     assert provider.loads(ClusterRef("host:9092"), ORDERS).measured == 1
 

@@ -19,7 +19,7 @@ from pinot.deployment.ingestion import positions
 from pinot.schemas import Placement
 from pinot.tables import PARTITION_METRICS, Statistic
 from pmp.adapters.topic_ends import topic_ends
-from pmp.loads.provider import PinotLoadProvider, World
+from pmp.loads.provider import PinotLoadProvider, ProviderInputs
 from pmp.loads.wholeness import Progress
 from pmp.settings import PmpSettings, ProviderSettings
 from stack.pinot import PinotServer
@@ -67,7 +67,7 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
         assert sum(ends.values()) == len(rows)
         progress = Progress(lambda: ends, lambda: positions(controller, PARTITION_METRICS.name))
         assert progress.read() == ends
-        knows = PinotLoadProvider(client, settings, clock, World(progress=progress))
+        knows = PinotLoadProvider(client, settings, clock, ProviderInputs(progress=progress))
         before = knows.loads(CLUSTER, PARTITIONS)
         assert {load.rate_source for load in before.loads.values()} == {RateSource.SLOPE}
 
@@ -82,7 +82,7 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
         assert rates(kept) == rates(before)
         assert {load.rate_source for load in kept.loads.values()} == {RateSource.HELD}
         assert kept.notes[0].startswith("last known good, 0 s old: ")
-        remembers_nothing = PinotLoadProvider(client, settings, clock, World(progress=progress))
+        remembers_nothing = PinotLoadProvider(client, settings, clock, ProviderInputs(progress=progress))
         with pytest.raises(LoadUnavailable, match=r"partial result: \d+ records?"):
             remembers_nothing.loads(CLUSTER, PARTITIONS)
 

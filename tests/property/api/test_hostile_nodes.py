@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.measured_load import LateRecords, Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.coordination.stores.problems import Problem, TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.loads.advice_store import AdviceStore
-from mirror.instance.loads.store import Dated, ObservationStore
+from mirror.instance.loads.store import DatedObservation, ObservationStore
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.load import LoadSource, PartitionLoad
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
@@ -86,7 +86,7 @@ def a_site() -> Site:
     partition = TopicPartition("t", 0)
     late = {SOURCE: {partition: LateRecords(5, 5, 60)}}
     MeasuredLoads(site.session).publish(
-        one, Measured({SOURCE: {partition: (5.0, 1.0)}}, {SOURCE: [partition]}, late), now
+        one, InstanceMeasurements({SOURCE: {partition: (5.0, 1.0)}}, {SOURCE: [partition]}, late), now
     )
     costs = CostSums(**dict.fromkeys(CostSums.__dataclass_fields__, 1))
     CostStore(site.session).put(one, {orders: {now // 3_600_000: costs}})
@@ -101,7 +101,7 @@ def a_site() -> Site:
         Advice(now, 2, 1, 3, 1, "", "s", 3, 1, 3, now, 2, hour, hour, 1, sums, past, None, (need,))
     )
     loads = {TopicPartition("t", number): PartitionLoad(5.0, 1.0) for number in range(2)}
-    ObservationStore(site.session).write(LoadSource(SOURCE), (), [Dated(now, now, loads)])
+    ObservationStore(site.session).write(LoadSource(SOURCE), (), [DatedObservation(now, now, loads)])
     return site
 
 

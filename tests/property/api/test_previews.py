@@ -10,7 +10,7 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from assigner.settings import AssignerSettings
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
@@ -43,7 +43,7 @@ def measure(site: Site, random: Random) -> None:
     if random.random() < 0.6:
         some = random.sample(PLACES, random.randint(1, len(PLACES)))
         rates = {one: (random.choice([0.0, 5.0, 20.0, 60.0, 85.0]), 1.0) for one in some}
-        store.publish(SAMPLER, Measured({SOURCE: rates}), site.clock.now_ms())
+        store.publish(SAMPLER, InstanceMeasurements({SOURCE: rates}), site.clock.now_ms())
 
 
 def without_id(plan: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,9 @@ def test_a_followers_dry_run_is_the_leaders_whatever_is_away(pair: tuple[Site, S
 
 def measured_then_away(leader: Site, follower: Site) -> None:
     rates = dict.fromkeys(PLACES, (20.0, 1.0))
-    MeasuredLoads(leader.session).publish(SAMPLER, Measured({SOURCE: rates}), leader.clock.now_ms())
+    MeasuredLoads(leader.session).publish(
+        SAMPLER, InstanceMeasurements({SOURCE: rates}), leader.clock.now_ms()
+    )
     leader.client.post("/v1/rebalance", json={"datastream": "orders"})
     settle(leader, follower)
     MeasuredLoads(leader.session).withdraw(SAMPLER)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assigner.planner import plan
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.examples import examples
 from tests.placement_data import (
@@ -58,7 +58,7 @@ def test_an_incremental_plan_moves_the_fewest_bytes(
         loads_of(sizes),
         TaskCapacity(usable, None, 100),
         limits,
-        Policy(mode=Mode.INCREMENTAL),
+        Policy(mode=PlanMode.INCREMENTAL),
         tasks_of(home),
     )
     least = fewest_moved_by_exhaustion(sizes, home, tasks, usable, cap)
@@ -81,7 +81,7 @@ def test_giving_up_tasks_moves_no_fewer_bytes_than_is_said(
     if len(present) <= tasks:
         return
     home = [present.index(task) for task in drawn]
-    limits, policy = TaskLimits(max_tasks=tasks), Policy(mode=Mode.INCREMENTAL)
+    limits, policy = TaskLimits(max_tasks=tasks), Policy(mode=PlanMode.INCREMENTAL)
     answer = plan(loads_of(sizes), TaskCapacity(usable, None, 100), limits, policy, tasks_of(home))
     least = float("inf")
     for kept in combinations(range(len(present)), tasks):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from tests.examples import examples
 
 SLACK = 0.1
-LEAST = Policy(mode=Mode.INCREMENTAL, settling=1)
+LEAST = Policy(mode=PlanMode.INCREMENTAL, settling=1)
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy, TaskOf
+from assigner.problem.problem import PlanMode, Policy, TaskOf
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 from tests.examples import examples
@@ -43,7 +43,7 @@ class World:
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     return Policy(
-        mode=draw(st.sampled_from(Mode)),
+        mode=draw(st.sampled_from(PlanMode)),
         rebalance=draw(st.booleans()),
         tolerance=draw(st.sampled_from([0.01, 0.1])),
         overload_band=draw(st.sampled_from([0.0, 0.1])),
@@ -138,7 +138,7 @@ def test_drifted_tasks_with_many_partitions_are_repaired(
     before = plan(PartitionLoads(names, columns, levels), capacity)
     columns = np.minimum(columns * random.lognormal(0, sigma, (count, 1)), usable)
     current = np.where(random.random(count) < 0.1, -1, before.task_of).astype(np.int32)
-    policy = Policy(mode=Mode.INCREMENTAL, rebalance=rebalance, exact_cells=0)
+    policy = Policy(mode=PlanMode.INCREMENTAL, rebalance=rebalance, exact_cells=0)
     after = plan(PartitionLoads(names, columns, levels), capacity, None, policy, current)
     assert not after.overloaded
     assert after.moved_lower_bound <= after.moved_bytes_per_second
@@ -161,7 +161,7 @@ def test_a_plan_planned_again_moves_nothing(world: World) -> None:
     """An incremental plan of what has just been placed is the same placement."""
     if world.limits.max_partitions_per_task is not None and world.limits.max_tasks is not None:
         world = replace(world, limits=replace(world.limits, max_tasks=None))
-    calm = replace(world, policy=Policy(mode=Mode.INCREMENTAL, effort=0.1, exact_cells=0))
+    calm = replace(world, policy=Policy(mode=PlanMode.INCREMENTAL, effort=0.1, exact_cells=0))
     first = calm.plan()
     numbers = np.where(first.task_of >= 0, np.cumsum(first.alive)[first.task_of] - 1, -1).astype(np.int32)
     held = np.bincount(numbers[numbers >= 0], minlength=first.tasks)
@@ -181,7 +181,7 @@ def test_every_task_that_load_adds_carries_something(seed: int, count: int, task
     history = rates * random.uniform(0.9, 1.1, (2, count, 1))
     loads = PartitionLoads(names, rates, np.zeros(count, np.int8), history)
     current = np.concatenate((np.arange(tasks), random.integers(0, tasks, count)))[:count].astype(np.int32)
-    policy = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    policy = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1)
     answer = plan(loads, TaskCapacity(100, None, 100), TaskLimits(), policy, current)
     if answer.tasks > len(np.unique(current)):
         assert (answer.loads[answer.alive, 0] > 0).all()

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assigner.answer.explain import Cause
+from assigner.answer.explain import MoveCause
 from assigner.answer.placement_answer import PlacementAnswer
-from assigner.problem.problem import Mode
+from assigner.problem.problem import PlanMode
 from tests.examples import examples
 from tests.property.assigner.test_plans import World, homes, worlds
 
@@ -22,7 +22,7 @@ def placed_worlds(draw: st.DrawFn) -> World:
     world = draw(worlds())
     current = draw(homes(len(world.loads.partitions)))
     return replace(
-        world, current=current, policy=replace(world.policy, mode=Mode.INCREMENTAL, full_move_cost=None)
+        world, current=current, policy=replace(world.policy, mode=PlanMode.INCREMENTAL, full_move_cost=None)
     )
 
 
@@ -55,9 +55,9 @@ def test_every_move_has_one_cause_and_it_is_true(world: World) -> None:
     _, after = tasks_of(answer)
     moved = (answer.current >= 0) & (answer.task_of >= 0) & (answer.task_of != answer.current)
     stays = answer.task_of == answer.current
-    assert (answer.move_causes[moved] != Cause.NONE).all()
-    assert (answer.move_causes[stays] == Cause.NONE).all()
-    if "from scratch" in answer.reasons[0] or set(answer.move_causes[moved].tolist()) == {Cause.FULL}:
+    assert (answer.move_causes[moved] != MoveCause.NONE).all()
+    assert (answer.move_causes[stays] == MoveCause.NONE).all()
+    if "from scratch" in answer.reasons[0] or set(answer.move_causes[moved].tolist()) == {MoveCause.FULL}:
         return
     usable = world.capacity.usable_bytes_per_second, world.capacity.usable_messages_per_second
     arrived = {int(answer.task_of[one]) for one in np.flatnonzero(answer.task_of != answer.current)}
@@ -67,17 +67,17 @@ def test_every_move_has_one_cause_and_it_is_true(world: World) -> None:
             limit is not None and answer.loads_before[home, dimension] > limit - 1
             for dimension, limit in enumerate(usable)
         )
-        match Cause(int(answer.move_causes[one])):
-            case Cause.DRAINED:
+        match MoveCause(int(answer.move_causes[one])):
+            case MoveCause.DRAINED:
                 assert home not in after
-            case Cause.EMPTIED:
+            case MoveCause.EMPTIED:
                 assert home in after
                 assert answer.moves_left
-            case Cause.OVERLOADED:
+            case MoveCause.OVERLOADED:
                 assert above
-            case Cause.LEVELLED:
+            case MoveCause.LEVELLED:
                 assert world.policy.rebalance or answer.overloaded
-            case Cause.MAKES_ROOM:
+            case MoveCause.MAKES_ROOM:
                 assert home in arrived or world.policy.move_budget is not None, "a budget may end before it"
             case _:
                 assert home in after

@@ -19,7 +19,7 @@ from assigner.search.exact import fewest_moved, fewest_moved_of_heavy, fits
 from assigner.search.greedy import assign_lpt, best_fit, level_tail, tail_start
 from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
-from assigner.stages.budget import Budget, within_budget
+from assigner.stages.budget import MoveBudget, within_budget
 from assigner.stages.eviction import evict
 from assigner.stages.full import PackingInput, fewest_tasks, refine
 from assigner.stages.relabel import relabel
@@ -252,7 +252,7 @@ def test_a_budget_is_kept_and_no_move_makes_anything_worse(
         np.array([1]),
     )
     target = np.array([max(1, int(Arrangement(sizes, goal, tasks).loads.max()))])
-    budget = Budget(int(share * sizes.sum()), target, UNLIMITED)
+    budget = MoveBudget(int(share * sizes.sum()), target, UNLIMITED)
     reached = within_budget(sizes, home, goal, tasks, budget)
     moved = reached != home
     before, after = Arrangement(sizes, home, tasks).loads, Arrangement(sizes, reached, tasks).loads

@@ -19,9 +19,9 @@ from mirror.model.sizing.freeze import read_freeze
 from monitor.actions.policy import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.causes.evidence import Evidence
-from monitor.latency import Subject
-from monitor.movement.summary import NOTHING_KNOWN, Movements
-from monitor.ports import Hold, Preview
+from monitor.latency import ObjectiveSubject
+from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
+from monitor.ports import LeaseHold, Preview
 from monitor.rebalances import Rebalancing
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeZooKeeper
@@ -83,24 +83,24 @@ class Monitor:
         self.rebalancing.note(held.record)
         return not held.other
 
-    def hold(self) -> Hold:
+    def hold(self) -> LeaseHold:
         state = self.site.store.hold(self.holder, None, set)
         self.lease, other = lease_of(state, self.holder)
-        return Hold(other, record_of(state, self.site.store.waiting(state)))
+        return LeaseHold(other, record_of(state, self.site.store.waiting(state)))
 
     def release(self) -> None:
         raise AssertionError
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         return NOTHING_KNOWN
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         raise AssertionError
 
     def has_own_monitor(self) -> bool:
         raise AssertionError
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         return Evidence(())
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:

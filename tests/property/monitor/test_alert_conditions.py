@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
-from monitor.alerts.conditions import AlertPatience, Conditions, Moment
-from monitor.cycle import Finding
+from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 ORDERS: Final = DatastreamName("orders")
 PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)
@@ -23,7 +23,7 @@ PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)
 class Turn(NamedTuple):
     """What a turn finds of one datastream. `standing` None: it found nothing at all."""
 
-    standing: Standing | None
+    standing: ObjectiveStatus | None
     is_open: bool
     is_halted: bool
     seconds: float
@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 
 turns = st.builds(
     Turn,
-    st.sampled_from([*Standing, None]),
+    st.sampled_from([*ObjectiveStatus, None]),
     st.booleans(),
     st.booleans(),
     st.sampled_from([1.0, 10.0, 29.0, 61.0, 700.0]),
@@ -43,13 +43,13 @@ def play(history: Sequence[Turn]) -> list[tuple[float, Turn, list[Alert]]]:
     conditions, now, played = Conditions(PATIENCE), 0.0, []
     for turn in history:
         now += turn.seconds
-        moment = Moment(int(now * 1000), now)
+        moment = ClockReading(int(now * 1000), now)
         if turn.standing is None:
             alerts = conditions.nothing_judged("Pinot does not answer", moment)
         else:
-            is_halted = turn.is_halted or turn.standing is Standing.HALTED
-            verdict = Verdict(turn.standing, None, "so it is", is_halted)
-            found = Finding(verdict, Incident(is_open=turn.is_open), "", "east")
+            is_halted = turn.is_halted or turn.standing is ObjectiveStatus.HALTED
+            verdict = LatencyVerdict(turn.standing, None, "so it is", is_halted)
+            found = TurnResult(verdict, Incident(is_open=turn.is_open), "", "east")
             alerts = conditions.judged({ORDERS: found}, moment)
         played.append((now, turn, alerts))
     return played
@@ -80,7 +80,7 @@ def test_an_incident_is_an_alert_while_records_are_late_unless_nothing_is_copied
         kinds = {one.kind for one in alerts}
         if turn.standing is None:
             continue
-        if turn.is_open and not turn.is_halted and turn.standing is Standing.BREACHED:
+        if turn.is_open and not turn.is_halted and turn.standing is ObjectiveStatus.BREACHED:
             assert LATE in kinds
         if not turn.is_open:
             assert LATE not in kinds
@@ -97,14 +97,14 @@ def test_nothing_is_over_while_nothing_can_be_judged(history: list[Turn]) -> Non
         former = names
 
 
-@given(histories, st.sampled_from([(HALTED, Standing.HALTED), (UNJUDGED, Standing.UNKNOWN)]))
+@given(histories, st.sampled_from([(HALTED, ObjectiveStatus.HALTED), (UNJUDGED, ObjectiveStatus.UNKNOWN)]))
 def test_what_lasts_becomes_an_alert_and_what_is_gone_stays_none(
-    history: list[Turn], case: tuple[object, Standing]
+    history: list[Turn], case: tuple[object, ObjectiveStatus]
 ) -> None:
     kind, standing = case
     lasting = [Turn(standing, is_open=False, is_halted=False, seconds=301.0)] * 3
     *_, (_, _, alerts) = play([*history, *lasting])
     assert kind in {one.kind for one in alerts}
-    well = [Turn(Standing.WITHIN, is_open=False, is_halted=False, seconds=31.0)] * 2
+    well = [Turn(ObjectiveStatus.WITHIN, is_open=False, is_halted=False, seconds=31.0)] * 2
     *_, (_, _, alerts) = play([*history, *lasting, *well])
     assert alerts == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirror.lane.ledger import Ledger, LeftOut, OffsetClass, Uncopied, UncopiedTally
 from mirror.lane.offset_map import OffsetMap
 from monitor import audit
-from monitor.audit import BUCKETS, AuditResult, Sums, portions_of
+from monitor.audit import BUCKETS, AuditResult, DigestSums, portions_of
 
 records = st.tuples(st.integers(0, 3), st.sampled_from([b"a", b"b", b"c", b"d"]))
 contents = st.lists(records, max_size=40).map(Counter)
@@ -99,7 +99,7 @@ def many(count: int, salt: bytes = b"") -> InMemory:
 
 
 def test_a_side_takes_the_same_memory_whatever_it_holds() -> None:
-    sums = Sums()
+    sums = DigestSums()
     many(50_000).each(sums.add)
     assert len(sums.counts) == len(sums.sums) == BUCKETS
     assert sum(sums.counts) == 50_000
@@ -199,7 +199,7 @@ def test_a_record_in_the_wrong_partition_is_missing_in_one_and_foreign_in_the_ot
 
 def test_who_waits_is_told_how_many_records_were_read_at_both_ends() -> None:
     told: list[int] = []
-    reading = audit.Reading(told.append)
+    reading = audit.AuditProgress(told.append)
     records = [(0, b"%d" % number) for number in range(15_000)]
     result = audit.audit_topic("t", reading.of(InMemory(records)), reading.of(InMemory(records)))
     assert result.is_complete

@@ -16,13 +16,13 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
 from mirror.model.topics import TopicSelection
-from monitor.burn.pieces import Piece, looked_at_seconds, pieces_of
+from monitor.burn.pieces import TimeRangePiece, looked_at_seconds, pieces_of
 from monitor.burn.rates import DAY_SECONDS, Budget, judge_budget, read_rule
-from monitor.burn.tally import NOTHING, Tally, bad_share, late_records
-from monitor.latency import Source, Subject
+from monitor.burn.tally import NOTHING, LatencyTally, bad_share, late_records
+from monitor.latency import ObjectiveSubject, Source
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.history import History, wanted_of
-from monitor.objectives.past import TopicSums, Wanted
+from monitor.objectives.past import RequiredCount, TopicLatencySums
 from monitor.settings import MonitorSettings
 from tests.examples import examples
 from tests.fakes.clock import ManualClock
@@ -32,12 +32,12 @@ RULES = [read_rule(text) for text in MonitorSettings().burn_rates]
 WINDOWS = sorted({seconds for one in RULES for seconds in (one.long_seconds, one.short_seconds)})
 OBJECTIVE = Objective(1_000, 99.5, period_days=7)
 SOURCE, ORDERS = Source("orders", "east"), DatastreamName("orders")
-SUBJECT = Subject(None, SOURCE, TopicSelection("t"), objectives=(OBJECTIVE,))
+SUBJECT = ObjectiveSubject(None, SOURCE, TopicSelection("t"), objectives=(OBJECTIVE,))
 BEGIN_MS = 1_795_000_000_000 // MINUTE_MS * MINUTE_MS
 
 histograms = st.lists(st.integers(0, 1_000), min_size=LATENCY_BUCKETS, max_size=LATENCY_BUCKETS)
 tallies = st.builds(
-    lambda records, share, stale: Tally(records, records * share, stale),
+    lambda records, share, stale: LatencyTally(records, records * share, stale),
     st.integers(0, 10**6),
     st.floats(0, 1),
     st.floats(0, 600),
@@ -49,22 +49,22 @@ class Recorded:
 
     def __init__(self) -> None:
         self.minutes: dict[int, tuple[int, int, float]] = {}
-        self.asked: Counter[Piece] = Counter()
+        self.asked: Counter[TimeRangePiece] = Counter()
         self.is_away = False
 
-    def within(self, piece: Piece) -> tuple[int, int, float]:
+    def within(self, piece: TimeRangePiece) -> tuple[int, int, float]:
         found = [one for at_ms, one in self.minutes.items() if piece.since_ms < at_ms <= piece.until_ms]
         on_time, late, stale = zip(*found, strict=True) if found else ((), (), ())
         return sum(on_time), sum(late), float(sum(stale))
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         if self.is_away:
             raise Unreachable("away")
         self.asked[piece] += 1
         good, late, stale = self.within(piece)
-        return TopicSums(
+        return TopicLatencySums(
             [(*SOURCE, "t")] if self.minutes else [],
             [good + late] if self.minutes else [],
             dict.fromkeys(milliseconds, [float(late)] if self.minutes else []),
@@ -108,10 +108,10 @@ def test_as_many_are_late_as_the_percentile_says(counts: list[int], percentile: 
 
 
 @given(tallies, st.integers(0, 1_000), st.floats(0, 100), st.integers(60, 10_000))
-def test_more_that_is_bad_is_never_better(tally: Tally, late: int, stale: float, seconds: int) -> None:
+def test_more_that_is_bad_is_never_better(tally: LatencyTally, late: int, stale: float, seconds: int) -> None:
     before = bad_share(tally, seconds, 100)
     assert 0 <= before <= 1
-    worse = Tally(tally.records, min(tally.late + late, tally.records), tally.stale_seconds + stale)
+    worse = LatencyTally(tally.records, min(tally.late + late, tally.records), tally.stale_seconds + stale)
     assert bad_share(worse, seconds, 100) >= before
     tighter = judge_budget(
         Objective(1, 99.9), {60: tally, 120: tally}, [read_rule("1 over 2 m and 1 m")], 100, 30
@@ -129,8 +129,8 @@ def test_more_that_is_bad_is_never_better(tally: Tally, late: int, stale: float,
 def test_a_quiet_datastream_has_no_alert_however_late_its_few_records_were(
     records: int, share: float
 ) -> None:
-    tally = Tally(records, records * share, 0.0)
-    windows: dict[int, Tally | None] = dict.fromkeys([*WINDOWS, 30 * DAY_SECONDS], tally)
+    tally = LatencyTally(records, records * share, 0.0)
+    windows: dict[int, LatencyTally | None] = dict.fromkeys([*WINDOWS, 30 * DAY_SECONDS], tally)
     budget = judge_budget(Objective(1_000, 99.9), windows, RULES, 100, 30)
     assert (budget.left, budget.firing) == (1.0, ())
 
@@ -260,7 +260,7 @@ def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
     (one,) = wanted = wanted_of([SUBJECT])
     past = History(recorded)
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
-    new = Wanted(Source("clicks", "east"), TopicSelection("u"), 5)
+    new = RequiredCount(Source("clicks", "east"), TopicSelection("u"), 5)
     past.refresh(BEGIN_MS, wanted | {new}, WINDOWS, 0)
     assert past.totals(one)[WINDOWS[-1]] == NOTHING
     assert past.totals(new)[WINDOWS[-1]] is None
@@ -272,12 +272,12 @@ def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
 
 
 def test_silence_uses_up_the_budget_and_the_late_records_after_it_no_second_time() -> None:
-    def left(tally: Tally) -> float:
+    def left(tally: LatencyTally) -> float:
         found: Budget = judge_budget(Objective(1_000, 99.5), {30 * DAY_SECONDS: tally}, [], 100, 30)
         assert found.left is not None
         return found.left
 
     month, outage = 30 * DAY_SECONDS, 3_600
-    silent = Tally(1_000 * (month - outage), 0.0, outage)
-    delivered = Tally(1_000 * month, 1_000.0 * outage, outage)
+    silent = LatencyTally(1_000 * (month - outage), 0.0, outage)
+    delivered = LatencyTally(1_000 * month, 1_000.0 * outage, outage)
     assert left(silent) == pytest.approx(left(delivered)) == pytest.approx(1 - outage / month / 0.005)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause
-from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
+from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.judge import BUSY_CORES, diagnose
 from monitor.movement.states import MovementState
 
@@ -43,7 +43,7 @@ lanes = st.builds(
     produce_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
-    origin=st.none() | st.sampled_from(Origin),
+    origin=st.none() | st.sampled_from(BacklogOrigin),
 )
 evidence = st.builds(
     Evidence, st.lists(lanes, max_size=4).map(tuple), st.lists(st.sampled_from(["one", "two"])).map(tuple)

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from mirror.errors import Unreachable
 from mirror.model.metrics import LATENCY_BUCKETS, add_counts, latency_bucket
 from mirror.model.topics import TopicSelection
-from monitor.burn.pieces import Piece, pieces_of
-from monitor.burn.tally import Tally, late_records
+from monitor.burn.pieces import TimeRangePiece, pieces_of
+from monitor.burn.tally import LatencyTally, late_records
 from monitor.latency import Source
 from monitor.objectives.history import History
-from monitor.objectives.past import TopicSums, Wanted
+from monitor.objectives.past import RequiredCount, TopicLatencySums
 
 BEGIN_MS = 1_795_000_000_000
 ORDERS, CLICKS = Source("orders", "east"), Source("clicks", "west")
 WANTED = [
-    Wanted(ORDERS, TopicSelection("a|b"), 100),
-    Wanted(ORDERS, TopicSelection("b|c"), 100),
-    Wanted(ORDERS, TopicSelection("a|b"), 3_000),
-    Wanted(CLICKS, TopicSelection("a"), 300_000),
+    RequiredCount(ORDERS, TopicSelection("a|b"), 100),
+    RequiredCount(ORDERS, TopicSelection("b|c"), 100),
+    RequiredCount(ORDERS, TopicSelection("a|b"), 3_000),
+    RequiredCount(CLICKS, TopicSelection("a"), 300_000),
 ]
 WINDOWS = (300, 1_800, 3_600, 21_600, 259_200)
 _ON_THE_WAY_MS = 20_000
@@ -54,13 +54,13 @@ class Stored:
         self.now_ms = BEGIN_MS
         self.answers_left = 0
 
-    def within(self, piece: Piece, *, visible: bool) -> list[Row]:
+    def within(self, piece: TimeRangePiece, *, visible: bool) -> list[Row]:
         until_ms = self.now_ms - _ON_THE_WAY_MS if visible else self.now_ms
         return [one for one in self.rows if piece.since_ms < one.at_ms <= min(piece.until_ms, until_ms)]
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         self.answers_left -= 1
         if self.answers_left < 0:
             raise Unreachable("away")
@@ -69,7 +69,7 @@ class Stored:
         own = [[one for one in rows if (one.source, one.topic) == place] for place in places]
         counts = [add_counts(row.counts for row in each) for each in own]
         stale = [sum(row.stale_seconds for row in each) for each in own]
-        return TopicSums(
+        return TopicLatencySums(
             [(*source, topic) for source, topic in places],
             [sum(one) for one in counts],
             {age: [late_records(one, age) for one in counts] for age in milliseconds},
@@ -79,7 +79,7 @@ class Stored:
             },
         )
 
-    def plain(self, wanted: Wanted, seconds: int) -> Tally:
+    def plain(self, wanted: RequiredCount, seconds: int) -> LatencyTally:
         """The rules applied to each piece of the window by itself, from all rows that are visible now."""
         parts = []
         for piece in pieces_of(self.now_ms, seconds):
@@ -92,8 +92,8 @@ class Stored:
             stale = [sum(one.stale_seconds for one in own if one.topic == topic) for topic in "abc"]
             length = (piece.until_ms - piece.since_ms) / 1_000
             late = late_records(counts, wanted.milliseconds)
-            parts.append(Tally(sum(counts), late, min(max(stale), length)))
-        return Tally(*map(sum, zip(*parts, strict=True)))
+            parts.append(LatencyTally(sum(counts), late, min(max(stale), length)))
+        return LatencyTally(*map(sum, zip(*parts, strict=True)))
 
 
 class Look(NamedTuple):
@@ -102,7 +102,7 @@ class Look(NamedTuple):
 
     seconds: int
     rows: list[tuple[int, Source, str, int, int, float]]
-    wanted: list[Wanted]
+    wanted: list[RequiredCount]
     questions: int
     answers: int
 
@@ -151,14 +151,14 @@ def test_what_is_known_of_a_window_is_what_the_plain_rules_say_of_it(history: li
 
 
 def test_minutes_that_a_longer_window_begins_with_later_are_not_asked_for_twice() -> None:
-    stored, asked = Stored(), Counter[Piece]()
+    stored, asked = Stored(), Counter[TimeRangePiece]()
 
     class Counted:
         """Notes what is asked."""
 
         def past(
-            self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-        ) -> TopicSums:
+            self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        ) -> TopicLatencySums:
             asked[piece] += 1
             return stored.past(piece, milliseconds)
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from mirror.errors import DamagedState
 from mirror.model.bounds import LARGEST_MS
 from mirror.model.identifiers import DatastreamName
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook, resumed
 from monitor.records.record import (
     BudgetCost,
     DeliveryCost,
-    Gain,
     IncidentRecord,
     Phase,
+    RebalanceGain,
     TimelineEntry,
     record_from_json,
     record_to_json,
@@ -32,15 +32,15 @@ from monitor.records.record import (
 
 ORDERS: Final = DatastreamName("orders")
 findings = st.builds(
-    lambda standing, is_open, act, worst: Finding(
-        Verdict(standing, worst, standing.value),
+    lambda standing, is_open, act, worst: TurnResult(
+        LatencyVerdict(standing, worst, standing.value),
         Incident(is_open=is_open),
         act,
         "east",
         decision=act,
         has_acted=act.endswith("asked for"),
     ),
-    st.sampled_from(Standing),
+    st.sampled_from(ObjectiveStatus),
     st.booleans(),
     st.sampled_from(["", "rebalance asked for", "it would not help"]),
     st.none() | st.floats(0, 1e9),
@@ -70,13 +70,13 @@ records = st.builds(
     st.lists(st.builds(BudgetCost, st.text(), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))).map(
         tuple
     ),
-    st.none() | st.builds(Gain, st.integers(0, LARGEST_MS), *[st.none() | st.floats(0, 1e9)] * 3),
+    st.none() | st.builds(RebalanceGain, st.integers(0, LARGEST_MS), *[st.none() | st.floats(0, 1e9)] * 3),
     st.none()
     | st.lists(st.builds(DeliveryCost, st.text(), st.integers(0, LARGEST_MS), st.floats(0, 1e9))).map(tuple),
 )
 
 
-def play(history: Sequence[Finding | str | None]) -> dict[str, IncidentRecord]:
+def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord]:
     """What is stored in the end. None: the datastream is not judged in that turn."""
     book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
     for finding in history:
@@ -93,7 +93,7 @@ def play(history: Sequence[Finding | str | None]) -> dict[str, IncidentRecord]:
 
 
 @given(histories)
-def test_a_timeline_tells_one_story(history: list[Finding | str | None]) -> None:
+def test_a_timeline_tells_one_story(history: list[TurnResult | str | None]) -> None:
     found = sorted(play(history).values(), key=lambda one: one.opened_ms)
     for one in found:
         phases = [entry.phase for entry in one.timeline]
@@ -112,8 +112,8 @@ def test_a_timeline_tells_one_story(history: list[Finding | str | None]) -> None
 
 
 @given(histories)
-def test_a_restart_changes_nothing(history: list[Finding | str | None]) -> None:
-    def told(history: list[Finding | str | None]) -> dict[str, IncidentRecord]:
+def test_a_restart_changes_nothing(history: list[TurnResult | str | None]) -> None:
+    def told(history: list[TurnResult | str | None]) -> dict[str, IncidentRecord]:
         """But for what it costs, which is written each minute."""
         return {
             key: replace(one, bad_seconds=0.0, unknown_seconds=0.0, judged_ms=0)
@@ -124,7 +124,9 @@ def test_a_restart_changes_nothing(history: list[Finding | str | None]) -> None:
 
 
 @given(findings, findings)
-def test_what_was_found_before_the_former_records_were_known_is_appended(one: Finding, two: Finding) -> None:
+def test_what_was_found_before_the_former_records_were_known_is_appended(
+    one: TurnResult, two: TurnResult
+) -> None:
     former = IncidentRecord("orders-1", ORDERS, "east", 1).noted(1, Phase.DETECTED, "late")
     book = IncidentBook()
     own = {each.id for each in book.judged({ORDERS: one}, 5_000) if each.is_open}

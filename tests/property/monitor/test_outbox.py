@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from monitor.alerts.alert import Notice
+from monitor.alerts.alert import AlertNotice
 from monitor.alerts.deliveries.outbox import NEVER, Outbox, Schedule
 from tests.examples import examples
 
@@ -15,8 +15,8 @@ CAPACITY = 6
 SCHEDULE = Schedule(5.0, 60.0, 40.0, CAPACITY, most_at_once=3)
 
 
-def notice(name: str, starts_ms: int, ended_ms: int | None = None) -> Notice:
-    return Notice({"alertname": name}, {}, "http://x", starts_ms, ended_ms)
+def notice(name: str, starts_ms: int, ended_ms: int | None = None) -> AlertNotice:
+    return AlertNotice({"alertname": name}, {}, "http://x", starts_ms, ended_ms)
 
 
 class Told(RuleBasedStateMachine):
@@ -26,12 +26,12 @@ class Told(RuleBasedStateMachine):
         super().__init__()
         self.box = Outbox(SCHEDULE, lambda one: one.labels["alertname"][0])
         self.now = 100.0
-        self.firing: dict[str, Notice] = {}
-        self.known: dict[str, Notice] = {}
+        self.firing: dict[str, AlertNotice] = {}
+        self.known: dict[str, AlertNotice] = {}
         self.tried: set[str] = set()
         self.attempts: list[float] = []
 
-    def offer(self, ended: list[Notice]) -> None:
+    def offer(self, ended: list[AlertNotice]) -> None:
         before = {one.key for one in self.firing.values()}
         self.box.offer({one.key: one for one in self.firing.values()}, ended, self.now)
         assert len(before) == len(self.firing)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData
 from mirror.model.metrics import MirrorMetric, add_counts
 from mirror.model.rows import avro_schema, row_of
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import Source
 from monitor.recent_rows import RecentRows, columns_read
@@ -139,7 +139,7 @@ def test_pieces_of_the_past_are_sums_of_their_rows_however_often_old_ones_are_pu
                 kept.add(row_of(row))
         kept.forget(now_ms, 1_200_000)
     begin_ms = (NOW_MS - 900_000) // 60_000 * 60_000
-    pieces = [Piece(at, min(at + 60_000, NOW_MS + 1)) for at in range(begin_ms, NOW_MS + 1, 60_000)]
+    pieces = [TimeRangePiece(at, min(at + 60_000, NOW_MS + 1)) for at in range(begin_ms, NOW_MS + 1, 60_000)]
     for piece in pieces:
         found = kept.past(piece, AGES)
         own = [row for row in rows if piece.since_ms <= row.time_ms < piece.until_ms]
@@ -160,5 +160,5 @@ def test_a_piece_that_begins_within_a_minute_begins_no_earlier_and_at_most_a_min
         kept.add(row_of(a_measurement("g", "c", 0, NOW_MS - ago_ms, 3, 0)))
     kept.forget(NOW_MS, 600_000)
     for length_ms in range(1_000, 500_000, 7_000):
-        (records,) = kept.past(Piece(NOW_MS - length_ms, NOW_MS + 1), [1_000]).records or [0]
+        (records,) = kept.past(TimeRangePiece(NOW_MS - length_ms, NOW_MS + 1), [1_000]).records or [0]
         assert length_ms - 60_000 <= records / 10 * 5_000 <= length_ms + 5_000

@@ -16,13 +16,13 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, add_counts, latency_bucket
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.adapters.subjects import groups_of_one
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
-from monitor.latency import Observations, Source, Subject, observed
+from monitor.latency import ObjectiveSubject, Observations, Source, observed
 from monitor.measurement_sums import PartitionLag, observations
 from monitor.objectives.alone import SETTLED_MS, SourcesAlone
 from monitor.objectives.history import History, key_of, wanted_of
-from monitor.objectives.past import TopicSums
+from monitor.objectives.past import TopicLatencySums
 
 BEGIN_MS = 1_795_000_020_000
 TOPICS = "abc"
@@ -71,8 +71,8 @@ class Stored:
         return observations(arrived, lags, now_ms)
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         counts = self._counts(*piece, together)
         stale = {
             age: {
@@ -82,7 +82,7 @@ class Stored:
             }
             for age in milliseconds
         }
-        return TopicSums(
+        return TopicLatencySums(
             [(*source, topic) for source, topic in counts],
             [sum(one) for one in counts.values()],
             {age: [late_records(one, age) for one in counts.values()] for age in milliseconds},
@@ -134,7 +134,7 @@ def test_sums_over_all_topics_say_the_same_as_those_over_what_is_selected(
         ]
         sole = groups_of_one((group for group, *_ in look.defined.values()), is_whole=True)
         subjects = {
-            name: Subject(
+            name: ObjectiveSubject(
                 None, Source(group, "east"), selection, objectives=(OBJECTIVE,), is_alone=group in sole
             )
             for name, (group, selection, is_judged) in look.defined.items()
@@ -160,7 +160,7 @@ def test_sums_over_all_topics_say_the_same_as_those_over_what_is_selected(
 
 def test_topics_are_told_apart_until_what_was_selected_before_is_over() -> None:
     alone, source = SourcesAlone(), Source("orders", "east")
-    subject = Subject(None, source, TopicSelection("a"), is_alone=True)
+    subject = ObjectiveSubject(None, source, TopicSelection("a"), is_alone=True)
     moments = [BEGIN_MS + 10_000 * number for number in range(60)]
     known = []
     for now_ms in moments:

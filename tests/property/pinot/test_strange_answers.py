@@ -18,8 +18,8 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements
-from monitor.burn.pieces import Piece
-from monitor.latency import Source, Subject
+from monitor.burn.pieces import TimeRangePiece
+from monitor.latency import ObjectiveSubject, Source
 from monitor.objectives.verdicts import judge_all
 from pinot import queries
 from pinot.client import PinotClient
@@ -34,7 +34,7 @@ from tests.fakes.pinot_wire import answering, columns_of
 NOW_MS: Final = 1_795_000_000_000
 WHEN: Final = TimeRange.up_to(NOW_MS, 3_600_000)
 PLACES: Final = (TopicPartition("t", 0),)
-SUBJECT: Final = Subject(
+SUBJECT: Final = ObjectiveSubject(
     LatencyObjective(1_000, 99.0), Source("g", "c"), TopicSelection("t"), objectives=(Objective(1_000, 99.0),)
 )
 
@@ -45,7 +45,9 @@ def judged(client: PinotClient) -> object:
 
 
 def past(client: PinotClient) -> object:
-    return PinotMeasurements(client, ManualClock(NOW_MS)).past(Piece(NOW_MS - 60_000, NOW_MS), [1_000, 2_000])
+    return PinotMeasurements(client, ManualClock(NOW_MS)).past(
+        TimeRangePiece(NOW_MS - 60_000, NOW_MS), [1_000, 2_000]
+    )
 
 
 QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from httpx import Client
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.rights import Principal, Role
 from api.access.token_edits import add_entry
 from api.access.tokens import TokenFile, new_token
@@ -46,8 +46,8 @@ class Guarded:
             assert self.admin.post("/v1/datastreams", json=body).status_code == 201
         self.site.tick()
 
-    def access(self, **more: Any) -> Access:
-        return Access(tokens=TokenFile(self.file, self.clock), hosts=HOSTS, **more)
+    def access(self, **more: Any) -> AccessMethods:
+        return AccessMethods(tokens=TokenFile(self.file, self.clock), hosts=HOSTS, **more)
 
     def add(self, principal: Principal, name: str = "", expires_ms: int | None = None) -> str:
         token, entry = new_token(principal, self.clock.now_ms(), expires_ms)

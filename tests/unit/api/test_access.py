@@ -12,7 +12,7 @@ import pytest
 from httpx import Response
 from structlog.testing import capture_logs
 
-from api.access.gate import LISTENER, SUBJECT, Access
+from api.access.gate import LISTENER, SUBJECT, AccessMethods
 from api.access.rights import Action
 from api.access.table import NEEDS
 from api.access.token_edits import revoke
@@ -276,7 +276,9 @@ def test_there_is_no_way_around(tmp_path: Path) -> None:
     (tmp_path / "tokens").touch(0o600)
     open_to_all = frozenset({Action.HEALTH, Action.METRICS})
     client = Site(
-        access=Access(TokenFile(tmp_path / "tokens", ManualClock()), hosts=HOSTS, open_to_all=open_to_all)
+        access=AccessMethods(
+            TokenFile(tmp_path / "tokens", ManualClock()), hosts=HOSTS, open_to_all=open_to_all
+        )
     ).client
     for path in DETOURS:
         for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "PURGE"):

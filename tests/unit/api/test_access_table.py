@@ -11,7 +11,7 @@ from fastapi.routing import iter_route_contexts
 from api.access.rights import Action, Principal, PrincipalRights, Role, asked_for, reason_against
 from api.access.table import NEEDS
 from api.app import create_app, described_app
-from mirror.control.caller import AskedChange
+from mirror.control.caller import RequestedChange
 from mirror.control.commands import ChangeStatus
 from mirror.errors import Forbidden
 from mirror.model.datastreams.datastream import Datastream
@@ -84,26 +84,29 @@ def of(owner: str, **more: str) -> Datastream:
 @pytest.mark.parametrize(
     ("change", "needed"),
     [
-        (AskedChange(of("mine").name, None, of("mine")), {Action.CHANGE: {"mine"}}),
-        (AskedChange(of("mine").name, of("mine"), of("mine"), (of("b"),)), {Action.CHANGE: {"mine", "b"}}),
-        (AskedChange(of("mine").name, of("mine"), of("b")), {Action.HAND_OVER: {"mine", "b"}}),
-        (AskedChange(of("mine").name, None, None), {Action.CHANGE: {""}}),
+        (RequestedChange(of("mine").name, None, of("mine")), {Action.CHANGE: {"mine"}}),
         (
-            AskedChange(of("mine").name, None, of("mine", **{"group.id": "billing"})),
+            RequestedChange(of("mine").name, of("mine"), of("mine"), (of("b"),)),
+            {Action.CHANGE: {"mine", "b"}},
+        ),
+        (RequestedChange(of("mine").name, of("mine"), of("b")), {Action.HAND_OVER: {"mine", "b"}}),
+        (RequestedChange(of("mine").name, None, None), {Action.CHANGE: {""}}),
+        (
+            RequestedChange(of("mine").name, None, of("mine", **{"group.id": "billing"})),
             {Action.CHANGE: {"mine"}, Action.COMMIT_AS: {"mine"}},
         ),
     ],
     ids=["create", "tasks that are shared", "another owner", "damaged", "another group"],
 )
-def test_what_a_change_needs_rights_to(change: AskedChange, needed: dict[Action, set[str]]) -> None:
+def test_what_a_change_needs_rights_to(change: RequestedChange, needed: dict[Action, set[str]]) -> None:
     assert {action: set(owners) for action, owners in asked_for(change)} == needed
 
 
 def test_whoever_lacks_one_of_the_rights_is_refused() -> None:
     rights = PrincipalRights(ROLES["owner"])
-    rights.check(AskedChange(of("mine").name, of("mine"), of("ours")))
+    rights.check(RequestedChange(of("mine").name, of("mine"), of("ours")))
     with pytest.raises(Forbidden, match="theirs"):
-        rights.check(AskedChange(of("mine").name, of("mine"), of("mine"), (of("theirs"),)))
+        rights.check(RequestedChange(of("mine").name, of("mine"), of("mine"), (of("theirs"),)))
 
 
 def test_what_the_application_itself_holds_has_no_right_to_anything() -> None:

@@ -11,7 +11,7 @@ from api.movement.verdicts import backlog_origin, backlog_since_ms
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.worker.protocol import LaneRate
-from monitor.causes.evidence import Origin
+from monitor.causes.evidence import BacklogOrigin
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.partition_lives import PartitionLife
 
@@ -33,23 +33,23 @@ def a_lane(
 @pytest.mark.parametrize(
     ("began_before", "age_ms", "lost_before", "origin"),
     [
-        (5, 7_000, 6.0, Origin.WORKER),
-        (5, 7_000, None, Origin.RESTART),
+        (5, 7_000, 6.0, BacklogOrigin.WORKER),
+        (5, 7_000, None, BacklogOrigin.RESTART),
         (5, 2_000, 6.0, None),
         (5, None, 6.0, None),
-        (700, 701_000, 701.0, Origin.RESTART),
+        (700, 701_000, 701.0, BacklogOrigin.RESTART),
     ],
 )
 def test_what_waits_since_before_a_lane_began_is_what_its_beginning_left(
-    began_before: float, age_ms: int | None, lost_before: float | None, origin: Origin | None
+    began_before: float, age_ms: int | None, lost_before: float | None, origin: BacklogOrigin | None
 ) -> None:
     lane, now = a_lane(began_before, age_ms, lost_before)
     assert backlog_origin(lane, now, NOW_MS) is origin
-    since = lost_before if origin is Origin.WORKER else began_before
+    since = lost_before if origin is BacklogOrigin.WORKER else began_before
     expected = None if origin is None or since is None else NOW_MS - int(since * 1_000)
     assert backlog_since_ms(lane, now, NOW_MS) == expected
 
 
 def test_a_lane_that_recovered_by_itself_had_an_outage() -> None:
     lane, now = a_lane(5, 7_000)
-    assert backlog_origin(replace(lane, recovered=True), now, NOW_MS) is Origin.OUTAGE
+    assert backlog_origin(replace(lane, recovered=True), now, NOW_MS) is BacklogOrigin.OUTAGE

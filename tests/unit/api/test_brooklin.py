@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from api.restli import Terms, datastream_from_restli, datastream_to_restli
+from api.restli import RestliConfiguration, datastream_from_restli, datastream_to_restli
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.datastreams.datastream import DatastreamStatus, StartPosition
 from mirror.model.identifiers import ClusterRef
@@ -34,9 +34,9 @@ CREATE = (
 )
 
 
-def terms(cluster_of_address: Callable[[str], ClusterRef]) -> Terms:
+def terms(cluster_of_address: Callable[[str], ClusterRef]) -> RestliConfiguration:
     """The source cluster is reached through TLS, the destination is not."""
-    return Terms(
+    return RestliConfiguration(
         cluster_of_address, DESTINATION, {SOURCE}, {"kafkaMirroringConnector"}, {"kafkaTransportProvider"}
     )
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from api.fleet.answers import lanes_read
-from api.fleet.credentials import Credentials
-from api.fleet.questions import AnswerState, Fleet, Reply
+from api.fleet.credentials import FleetCredentials
+from api.fleet.questions import AnswerState, Fleet, InstanceResponse
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.root import service_secret
 from mirror.errors import DamagedState
@@ -191,7 +191,7 @@ def test_a_secret_that_could_be_guessed_is_none() -> None:
 class Answering(httpx.AsyncBaseTransport):
     """Answers as an instance that knows the secret does, when it is let."""
 
-    def __init__(self, credentials: Credentials, silent: frozenset[str] = frozenset()) -> None:
+    def __init__(self, credentials: FleetCredentials, silent: frozenset[str] = frozenset()) -> None:
         self._credentials = credentials
         self._silent = silent
         self.body = b"[]"
@@ -223,9 +223,9 @@ def an_instance(name: str) -> LiveInstance:
 
 
 def asked(
-    transport: Answering, credentials: Credentials, names: list[str], seconds: float
-) -> list[Reply[Any]]:
-    async def ask() -> list[Reply[Any]]:
+    transport: Answering, credentials: FleetCredentials, names: list[str], seconds: float
+) -> list[InstanceResponse[Any]]:
+    async def ask() -> list[InstanceResponse[Any]]:
         fleet = Fleet(credentials, lambda: transport, seconds)
         try:
             return await fleet.ask([an_instance(name) for name in names], "lanes", lanes_read)
@@ -235,8 +235,8 @@ def asked(
     return asyncio.run(ask())
 
 
-def credentials_of(secret: str = "secret") -> Credentials:
-    return Credentials(lambda: secret, ManualClock())
+def credentials_of(secret: str = "secret") -> FleetCredentials:
+    return FleetCredentials(lambda: secret, ManualClock())
 
 
 def test_of_many_only_some_are_asked_at_once_and_all_answer_in_their_order() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from api.histories.questions import LatencyAsked, LoadsAsked
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
 from mirror.errors import Unreachable
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicPartition
@@ -26,11 +26,11 @@ class Pinot:
         self.asked: list[Any] = []
         self._hours, self._history = hours or {}, history or LatencyHistory(60_000, ())
 
-    def loads(self, asked: LoadsAsked) -> LoadHours:
+    def loads(self, asked: LoadHistoryQuery) -> LoadHours:
         self.asked.append(asked)
         return self._hours
 
-    def latency(self, asked: LatencyAsked) -> LatencyHistory:
+    def latency(self, asked: LatencyHistoryQuery) -> LatencyHistory:
         self.asked.append(asked)
         return self._history
 

@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.rates import Rate
 from api.access.rights import Action, Principal, Role
 from api.access.throttle import Throttle
@@ -39,7 +39,7 @@ class Watched:
         for name in ("loud", "quiet"):
             tokens[name], entry = new_token(Principal(name, Role.ADMIN), 0)
             add_entry(file, entry)
-        access = Access(
+        access = AccessMethods(
             TokenFile(file, self.clock),
             hosts=HOSTS,
             throttle=self.throttle,

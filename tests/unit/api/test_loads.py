@@ -11,11 +11,11 @@ from httpx import Client
 from api.loads.leaders import cluster_loads_read, loads_read
 from api.loads.schemas import ClusterLoadsAnswer, LeadersLoads, PartitionLoadAnswer
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import DAY_MS, ClusterLoads
-from mirror.instance.loads.watch import LoadStanding, LoadState
+from mirror.instance.loads.watch import LoadState, LoadStatus
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import LoadSource, PartitionLoad, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
@@ -41,7 +41,7 @@ def measure(site: Site, rates: dict[TopicPartition, float], behind: frozenset[To
     """An instance has measured these, and they are planned by."""
     both = {key: (rate, 1.0) for key, rate in rates.items()}
     MeasuredLoads(site.session).publish(
-        MEASURER, Measured({SOURCE: both}, {SOURCE: behind}), site.clock.now_ms()
+        MEASURER, InstanceMeasurements({SOURCE: both}, {SOURCE: behind}), site.clock.now_ms()
     )
     answer = site.client.post("/v1/rebalance", json={"datastream": "orders"})
     assert answer.status_code == 202, answer.text
@@ -109,7 +109,7 @@ def test_loads_are_as_new_as_the_measurements_without_another_plan(client: Clien
     for rates in ({T0: 3.0, T1: 7.0}, {T0: 4.0, T1: 1.0}):
         both = {key: (rate, 1.0) for key, rate in rates.items()}
         at_ms = site.clock.now_ms()
-        MeasuredLoads(site.session).publish(MEASURER, Measured({SOURCE: both}), at_ms)
+        MeasuredLoads(site.session).publish(MEASURER, InstanceMeasurements({SOURCE: both}), at_ms)
         site.tick(4)
         found = loads_of(client)
         assert {one["partition"]: one["bytes_per_second"] for one in found["partitions"]} == {
@@ -273,7 +273,7 @@ def test_what_is_not_understood_is_no_answer(value: Any) -> None:
         cluster_loads_read([value])
 
 
-def leaders_loads(standing: LoadStanding | None, load: PartitionLoad) -> LeadersLoads:
+def leaders_loads(standing: LoadStatus | None, load: PartitionLoad) -> LeadersLoads:
     return LeadersLoads(ClusterLoads("pinot", {T0: load}, frozenset()), standing, NOW)
 
 
@@ -288,7 +288,7 @@ def leaders_loads(standing: LoadStanding | None, load: PartitionLoad) -> Leaders
     ],
 )
 def test_a_load_says_what_it_rests_on(state: LoadState | None, source: RateSource, shown: str) -> None:
-    standing = LoadStanding(state, NOW, "because", NOW - 5) if state else None
+    standing = LoadStatus(state, NOW, "because", NOW - 5) if state else None
     loads = leaders_loads(standing, PartitionLoad(1.0, rate_source=source, measured_at_ms=NOW - 5))
     row = PartitionLoadAnswer.from_load(T0, a_task("orders-0", ["t-0"]), loads, None)
     assert (row.rate_source, row.messages_per_second, row.age_ms, row.is_offending) == (shown, None, 5, None)

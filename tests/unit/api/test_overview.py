@@ -10,7 +10,7 @@ import pytest
 from httpx import ConnectError
 
 from api.overview.sums import TopicSums, own_sums, sums_read, sums_told
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
@@ -49,7 +49,7 @@ def test_hot_partitions_are_counted_by_the_loads_of_now_whichever_is_asked() -> 
     for rates, hot in (((44.0, 45.0), 1), ((20.0, 30.0), 0), ((90.0, 110.0), 2)):
         measured = {TopicPartition("t", number): (rate, 1.0) for number, rate in enumerate(rates)}
         MeasuredLoads(one.session).publish(
-            InstanceName("one"), Measured({SOURCE: measured}), one.clock.now_ms()
+            InstanceName("one"), InstanceMeasurements({SOURCE: measured}), one.clock.now_ms()
         )
         one.tick(4)
         assert glance(two)["hot"] == glance(one)["hot"] == hot

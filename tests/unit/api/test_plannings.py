@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.identifiers import InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
@@ -21,7 +21,7 @@ T0, T1 = (TopicPartition("t", number) for number in range(2))
 def site() -> Site:
     """A leader that has planned two partitions, one of which no task can bear and one without a task."""
     one = Site(planner=LoadPlanner())
-    measured = Measured({SOURCE: {T0: (500.0, 1.0), T1: (10.0, 1.0)}})
+    measured = InstanceMeasurements({SOURCE: {T0: (500.0, 1.0), T1: (10.0, 1.0)}})
     MeasuredLoads(one.session).publish(InstanceName("m"), measured, one.clock.now_ms())
     one.create(limits={"max_tasks": 1, "max_partitions_per_task": 1})
     one.tick()

@@ -9,7 +9,7 @@ from httpx import Client
 
 from api.schemas.plans import RebalanceAnswer
 from mirror.coordination.planning import Decision
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
@@ -19,7 +19,7 @@ from tests.fakes.site import Site
 def make_heavy(site: Site) -> None:
     """Both partitions carry nearly what a task bears."""
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
-    MeasuredLoads(site.session).publish(InstanceName("other"), Measured({SOURCE: rates}), 10**15)
+    MeasuredLoads(site.session).publish(InstanceName("other"), InstanceMeasurements({SOURCE: rates}), 10**15)
 
 
 def test_before_the_first_plan_there_is_an_empty_one(client: Client) -> None:

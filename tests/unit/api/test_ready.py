@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.rights import Action
 from api.access.tokens import TokenFile
 from mirror.instance.workers.lane_table import LanePhase
@@ -94,7 +94,7 @@ def test_a_token_file_that_cannot_be_read_is_not_ready(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.touch(0o600)
     tokens = TokenFile(file, ManualClock())
-    site = Site(access=Access(tokens, hosts=HOSTS, open_to_all=frozenset({Action.HEALTH})))
+    site = Site(access=AccessMethods(tokens, hosts=HOSTS, open_to_all=frozenset({Action.HEALTH})))
     site.tick()
     assert unready_parts(site) == []
     file.unlink()
@@ -113,7 +113,7 @@ def test_it_is_open_where_health_is(tmp_path: Path) -> None:
     file.touch(0o600)
     tokens = TokenFile(file, ManualClock())
     for open_to_all, status in ((frozenset({Action.HEALTH}), 200), (frozenset[Action](), 401)):
-        site = Site(access=Access(tokens, hosts=HOSTS, open_to_all=open_to_all))
+        site = Site(access=AccessMethods(tokens, hosts=HOSTS, open_to_all=open_to_all))
         site.tick()
         found = {path: site.client.get(path).status_code for path in ("/v1/health", "/v1/ready")}
         assert found == {"/v1/health": status, "/v1/ready": status}

@@ -16,7 +16,7 @@ from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import LaneRate, TaskSums
-from monitor.records.record import BudgetCost, DeliveryCost, Gain, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase, RebalanceGain
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site
@@ -316,7 +316,7 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
     late = IncidentRecord("orders-2", "orders", "source", 2).noted(2, Phase.DETECTED, "p99 is 9 s")
     cost = BudgetCost("99 % within 1 ms over 30 d", 0.5, 0.25)
     late = replace(late, matters=("HeadraceSourceAway",), bad_seconds=20.0, costs=(cost,))
-    late = replace(late, gain=Gain(5, 60.0, 30.0, 20.0))
+    late = replace(late, gain=RebalanceGain(5, 60.0, 30.0, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "source", 1, worst_ms=9.5), closed_ms=7)
     over = replace(over, deliveries=(DeliveryCost("p99 within 5 ms", 40, 2.5),))
     site.incidents = [late, over]

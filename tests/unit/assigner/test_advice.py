@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assigner.advice.decide import Fleet, Terms, advise
+from assigner.advice.decide import AdviceTerms, FleetSize, advise
 from assigner.advice.past import past_need
 from mirror.model.identifiers import GroupName
 from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, PastNeed
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
-TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
-FLEET = Fleet(2, 5)
+TERMS = AdviceTerms(imminent_hours=2, shrink_after_hours=6)
+FLEET = FleetSize(2, 5)
 
 
 def need(
@@ -41,7 +41,7 @@ def test_a_rise_is_said_a_day_ahead_with_its_interval() -> None:
 
 @pytest.mark.parametrize("groups", [[], [need(None, tasks=0)], [need(0, tasks=0)]])
 def test_no_number_is_advised_before_the_first_plan(groups: list[GroupNeed]) -> None:
-    found = advise(groups, Fleet(1, 5), TERMS, None, MONDAY)
+    found = advise(groups, FleetSize(1, 5), TERMS, None, MONDAY)
     assert (found.required_tasks, found.required_instances, found.instances_at_least) == (None, None, None)
     assert not any(one.isdigit() for one in found.sentence + found.why)
 
@@ -98,7 +98,7 @@ def test_without_a_history_only_the_present_is_known_and_that_is_said() -> None:
 
 
 def test_nobody_says_what_an_instance_bears() -> None:
-    found = advise([need(9, hours(9))], Fleet(2, None), TERMS, None, MONDAY)
+    found = advise([need(9, hours(9))], FleetSize(2, None), TERMS, None, MONDAY)
     assert (found.required_tasks, found.required_instances, found.peak_instances) == (9, None, None)
     assert "assigner.advice.tasks_per_instance" in found.why
     assert found.sums is not None

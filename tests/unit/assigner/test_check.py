@@ -11,7 +11,7 @@ import pytest
 from assigner.answer.check import check_plan
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from mirror.errors import PlanRejected
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, tasks_of
@@ -22,7 +22,7 @@ LIMITS = TaskLimits(min_tasks=2, max_tasks=3, max_partitions_per_task=3)
 
 def good() -> PlacementAnswer:
     loads = loads_of([60, 50, 30, 20, 10], messages=[1, 2, 3, 4, 5], levels=[0, 1, 0, 2, 0])
-    return plan(loads, CAPACITY, LIMITS, Policy(mode=Mode.INCREMENTAL), tasks_of([0, 0, 1, 1, -1]))
+    return plan(loads, CAPACITY, LIMITS, Policy(mode=PlanMode.INCREMENTAL), tasks_of([0, 0, 1, 1, -1]))
 
 
 def placed(task_of: list[int]) -> Callable[[PlacementAnswer], PlacementAnswer]:

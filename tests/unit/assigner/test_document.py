@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from assigner.what_if.document import Fallback, read_csv, read_json, understand
 from assigner.what_if.report import task_rows, to_json
 from mirror.errors import InvalidRequest
@@ -123,7 +123,7 @@ def test_what_is_left_out_comes_from_the_settings() -> None:
         {"policy": {"seed": 4}, "mode": "full"}, Fallback(TaskCapacity(7, None, 90), policy=policy)
     )
     assert question.capacity == TaskCapacity(7, None, 90)
-    assert (question.policy.tolerance, question.policy.seed, question.policy.mode) == (0.3, 4, Mode.FULL)
+    assert (question.policy.tolerance, question.policy.seed, question.policy.mode) == (0.3, 4, PlanMode.FULL)
 
 
 def test_rows_for_a_person() -> None:

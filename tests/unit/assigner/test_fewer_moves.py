@@ -9,12 +9,12 @@ import pytest
 
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from mirror.model.load import TaskLimits
 from tests.placement_data import loads_of, tasks_of
 from tests.unit.assigner.test_incremental import CAPACITY
 
-BYTES = Policy(mode=Mode.INCREMENTAL, settling=1)
+BYTES = Policy(mode=PlanMode.INCREMENTAL, settling=1)
 MOVES = replace(BYTES, move_slack=0.1)
 
 

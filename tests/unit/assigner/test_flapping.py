@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from bench.placement.loads import synthetic_week
 from bench.placement.week import Ours, Score, brooklin_greedy, round_robin, simulate, ureplicator
 
-CALM = Policy(mode=Mode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.1, exact_cells=0)
+CALM = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.1, exact_cells=0)
 
 
 @pytest.fixture(scope="module")

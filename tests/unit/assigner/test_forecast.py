@@ -7,7 +7,7 @@ import pytest
 
 from assigner.forecast.outlook import HOUR_MS, Loads, outlook
 from assigner.forecast.rules import DAY, WEEK, SeasonalRules, Values
-from assigner.forecast.seasonal import Grade, Interval, SeasonalForecast
+from assigner.forecast.seasonal import ForecastGrade, ForecastInterval, SeasonalForecast
 from assigner.what_if.ahead import coming_hours
 from assigner.what_if.document import Fallback
 from mirror.errors import InvalidRequest
@@ -17,11 +17,11 @@ from mirror.model.topics import TopicPartition
 HOW = Fallback(TaskCapacity(100, None, 100))
 
 
-def continued(series: Values, ahead: int, certainty: float) -> Interval:
+def continued(series: Values, ahead: int, certainty: float) -> ForecastInterval:
     return SeasonalForecast(series, ahead, certainty).interval()
 
 
-def graded(series: Values, ahead: int, certainty: float) -> Grade:
+def graded(series: Values, ahead: int, certainty: float) -> ForecastGrade:
     return SeasonalForecast(series, ahead, certainty).grade()
 
 

@@ -11,7 +11,7 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.bounds.lower_bounds import task_bound
 from assigner.planner import plan
 from assigner.problem.limits import UNLIMITED
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from assigner.stages.full import PackingInput, fewest_tasks
 from assigner.stages.relabel import relabel
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -102,7 +102,9 @@ def test_equal_questions_get_equal_answers_whatever_the_mode_was_called_with() -
     one, two = answer([30, 20, 10]), answer([30, 20, 10])
     assert (one.task_of == two.task_of).all()
     assert one.reasons == two.reasons
-    fresh = plan(loads_of([30, 20, 10]), CAPACITY, None, Policy(mode=Mode.INCREMENTAL), tasks_of([-1] * 3))
+    fresh = plan(
+        loads_of([30, 20, 10]), CAPACITY, None, Policy(mode=PlanMode.INCREMENTAL), tasks_of([-1] * 3)
+    )
     assert (fresh.task_of == one.task_of).all()
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assigner.answer.explain import Cause
+from assigner.answer.explain import MoveCause
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy, build_problem
+from assigner.problem.problem import PlanMode, Policy, build_problem
 from assigner.stages.hysteresis import lasting_overloads, task_count
 from bench.placement.incremental import world
 from bench.placement.loads import CAPACITY as BENCH_CAPACITY
@@ -20,7 +20,7 @@ from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import a_problem, loads_of, tasks_of
 
 CAPACITY = TaskCapacity(100, None, 100)
-STICKY = Policy(mode=Mode.INCREMENTAL)
+STICKY = Policy(mode=PlanMode.INCREMENTAL)
 
 
 def answer(
@@ -53,7 +53,7 @@ def test_an_overloaded_task_gives_up_the_least() -> None:
     found = answer([60, 30, 15, 45, 30], [0, 0, 0, 1, 1])
     assert found.task_of.tolist() == [0, 0, 1, 1, 1]
     assert found.moved_bytes_per_second == found.moved_lower_bound == 15
-    assert found.move_causes.tolist() == [0, 0, Cause.OVERLOADED, 0, 0]
+    assert found.move_causes.tolist() == [0, 0, MoveCause.OVERLOADED, 0, 0]
 
 
 def test_a_task_is_added_when_the_load_needs_it() -> None:
@@ -88,7 +88,7 @@ def test_the_lightest_tasks_are_drained_when_few_suffice() -> None:
     found = answer([30, 20, 15, 10], [0, 1, 2, 3])
     assert found.tasks == 1
     assert found.task_of.tolist() == [0, 0, 0, 0]
-    assert found.move_causes.tolist()[1:] == [Cause.DRAINED] * 3
+    assert found.move_causes.tolist()[1:] == [MoveCause.DRAINED] * 3
     assert found.moved_bytes_per_second == found.moved_lower_bound == 45
 
 
@@ -121,7 +121,7 @@ def test_unknown_loads_give_up_no_tasks() -> None:
 def test_an_offending_partition_keeps_its_task_and_its_neighbours_leave() -> None:
     found = answer([150, 10, 40], [0, 0, 1])
     assert found.task_of.tolist() == [0, 1, 1]
-    assert found.move_causes.tolist() == [0, Cause.ISOLATED, 0]
+    assert found.move_causes.tolist() == [0, MoveCause.ISOLATED, 0]
     assert found.offending == (0,)
     assert found.overloaded == (0,)
 
@@ -136,7 +136,7 @@ def test_crowded_tasks_give_up_partitions() -> None:
     found = answer([9, 9, 9, 1], [0, 0, 0, 0], limits=TaskLimits(max_partitions_per_task=2))
     assert found.tasks == 2
     assert found.moved_bytes_per_second == 10
-    assert {Cause.CROWDED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
+    assert {MoveCause.CROWDED} == {MoveCause(cause) for cause in found.move_causes.tolist() if cause}
 
 
 def test_crowded_tasks_give_up_partitions_also_in_a_case_too_large_for_the_solver() -> None:
@@ -165,7 +165,7 @@ def test_a_spike_moves_nothing_until_it_lasts() -> None:
 
 
 def test_the_band_leaves_small_overloads_alone() -> None:
-    banded = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    banded = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1)
     assert answer([60, 45, 30], [0, 0, 1], banded).moved_partitions == 0
     assert answer([60, 51, 30], [0, 0, 1], banded).moved_partitions == 1
     problem = a_problem([60, 45, 30], 100, home=[0, 0, 1])
@@ -174,27 +174,27 @@ def test_the_band_leaves_small_overloads_alone() -> None:
 
 
 def test_newcomers_avoid_tolerated_tasks() -> None:
-    banded = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    banded = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1)
     assert answer([60, 45, 30, 5], [0, 0, 1, -1], banded).task_of.tolist() == [0, 0, 1, 1]
 
 
 def test_a_rebalance_levels() -> None:
     found = answer(
-        [40, 30, 20, 10, 10, 10], [0, 0, 0, 1, 1, 1], Policy(mode=Mode.INCREMENTAL, rebalance=True)
+        [40, 30, 20, 10, 10, 10], [0, 0, 0, 1, 1, 1], Policy(mode=PlanMode.INCREMENTAL, rebalance=True)
     )
     assert found.max_load == found.max_load_lower_bound == 60
     assert found.moved_bytes_per_second == 30
-    assert {Cause.LEVELLED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
+    assert {MoveCause.LEVELLED} == {MoveCause(cause) for cause in found.move_causes.tolist() if cause}
 
 
 def test_a_budget_ends_the_plan_early_and_says_so() -> None:
     rates, home = [40.0, 40, 30, 20, 50, 10], [0, 0, 0, 0, 1, 2]
     whole = answer(rates, home)
     assert whole.moved_bytes_per_second == 30
-    half = answer(rates, home, Policy(mode=Mode.INCREMENTAL, move_budget=0.11))
+    half = answer(rates, home, Policy(mode=PlanMode.INCREMENTAL, move_budget=0.11))
     assert half.moved_bytes_per_second == 20 or half.moved_bytes_per_second == 0
     assert half.moves_left == whole.moved_partitions - half.moved_partitions
-    nothing = answer(rates, home, Policy(mode=Mode.INCREMENTAL, move_budget=0.0))
+    nothing = answer(rates, home, Policy(mode=PlanMode.INCREMENTAL, move_budget=0.0))
     assert (nothing.moved_partitions, nothing.overloaded) == (0, (0,))
     assert any("left to the next plan" in reason for reason in nothing.reasons)
 
@@ -212,7 +212,7 @@ def test_where_single_partitions_fill_half_a_task_the_solver_places_those_alone(
 def test_a_full_plan_is_chosen_when_its_gain_pays_for_its_moves() -> None:
     """Three tasks at 85 of 100: headroom keeps them, a full plan needs but two."""
     rates, home = [45.0, 40, 45, 15, 25, 20], [0, 0, 1, 1, 2, 2]
-    wide = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=0.5)
+    wide = Policy(mode=PlanMode.INCREMENTAL, scale_in_headroom=0.5)
     assert answer(rates, home, wide).tasks == 3
     assert answer(rates, home, replace(wide, full_move_cost=100.0)).tasks == 3
     cheap = answer(rates, home, replace(wide, full_move_cost=0.5))
@@ -258,7 +258,7 @@ def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -
 
 
 def test_a_rebalance_that_gains_too_little_moves_nothing_and_says_so() -> None:
-    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.05)
+    policy = Policy(mode=PlanMode.INCREMENTAL, rebalance=True, least_gain=0.05)
     limits = TaskLimits(min_tasks=2)
     assert answer([30, 2, 27], [0, 0, 1], replace(policy, least_gain=0.0), limits).moved_partitions == 1
     calm = answer([30, 2, 27], [0, 0, 1], policy, limits)
@@ -271,17 +271,17 @@ def test_a_rebalance_that_gains_too_little_moves_nothing_and_says_so() -> None:
 
 def test_a_rebalance_that_cannot_reach_the_level_moves_nothing_for_less_than_the_gain() -> None:
     """The mean is 29.5, the fullest task has 35, and the best placement 31."""
-    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.05)
+    policy = Policy(mode=PlanMode.INCREMENTAL, rebalance=True, least_gain=0.05)
     found = answer([17, 11, 7, 7, 17], [0, 1, 1, 0, 1], policy, TaskLimits(min_tasks=2))
     assert (found.moved_partitions, found.max_load) == (0, 35)
 
 
 def test_an_overload_is_relieved_however_little_levelling_gains() -> None:
-    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.5)
+    policy = Policy(mode=PlanMode.INCREMENTAL, rebalance=True, least_gain=0.5)
     found = answer([60, 42, 58], [0, 0, 1], policy)
     assert not found.overloaded
 
 
 def test_a_full_plan_places_from_scratch_however_little_it_gains() -> None:
-    found = answer([3, 2, 1], [0, 1, 2], Policy(mode=Mode.FULL, least_gain=0.5))
+    found = answer([3, 2, 1], [0, 1, 2], Policy(mode=PlanMode.FULL, least_gain=0.5))
     assert found.tasks == 1

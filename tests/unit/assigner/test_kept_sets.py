@@ -7,7 +7,7 @@ import pytest
 
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from assigner.search.greedy import best_fit
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 _PARTITIONS = 60
 _STEPS = 4
 _CAPACITY = TaskCapacity(100, None, 100)
-_POLICY = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=0.0, settling=1)
+_POLICY = Policy(mode=PlanMode.INCREMENTAL, scale_in_headroom=0.0, settling=1)
 
 
 @pytest.mark.parametrize("drift", [5, 25])

@@ -12,7 +12,7 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from assigner.problem.loads import PartitionLoads
-from assigner.problem.problem import Mode, Policy, build_problem
+from assigner.problem.problem import PlanMode, Policy, build_problem
 from assigner.settings import AssignerSettings
 from assigner.stages.hysteresis import task_count
 from mirror.model.identifiers import GroupName, TaskName
@@ -96,6 +96,6 @@ def test_the_newest_observation_counts_only_while_growth_goes_on(
     )
     home = (np.arange(100) % 5).astype(np.int32)
     problem = build_problem(loads, TaskCapacity(100, None, 100), TaskLimits(), home)
-    count = task_count(problem, Policy(mode=Mode.INCREMENTAL))
+    count = task_count(problem, Policy(mode=PlanMode.INCREMENTAL))
     assert count.wanted > 5
     assert (count.wanted == count.needed) == is_for_the_newest

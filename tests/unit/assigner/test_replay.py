@@ -8,14 +8,14 @@ import math
 import pytest
 
 from assigner.forecast.outlook import HOUR_MS
-from assigner.problem.problem import Mode, Policy
+from assigner.problem.problem import PlanMode, Policy
 from assigner.what_if.document import Fallback
 from assigner.what_if.replay import Hourly, hours_from_csv, hours_from_json, replay
 from mirror.errors import InvalidRequest
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
-HOW = Fallback(TaskCapacity(100, None, 100), policy=Policy(mode=Mode.INCREMENTAL))
+HOW = Fallback(TaskCapacity(100, None, 100), policy=Policy(mode=PlanMode.INCREMENTAL))
 
 
 def a_day(*totals: float) -> Hourly:
@@ -36,7 +36,7 @@ def test_tasks_follow_what_lasts_and_stay_for_the_day() -> None:
 
 
 def test_without_patience_tasks_are_given_up_at_once() -> None:
-    eager = Fallback(HOW.capacity, policy=Policy(mode=Mode.INCREMENTAL, settling=1))
+    eager = Fallback(HOW.capacity, policy=Policy(mode=PlanMode.INCREMENTAL, settling=1))
     hours = replay(a_day(250, 90, 250), 1.0, TaskLimits(), eager, patience=0)
     assert [hour.tasks for hour in hours] == [3, 2, 3] or [hour.tasks for hour in hours] == [3, 1, 3]
 

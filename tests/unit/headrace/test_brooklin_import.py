@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.brooklin.verdicts import Finding, TopicDiscovery, Verdict, plan_import
+from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from mirror.coordination.brooklin import BrooklinCluster, read_brooklin
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, PartitionPause, StartPosition
 from mirror.model.identifiers import ClusterRef
@@ -26,7 +26,7 @@ def cluster_of(*streams: Mapping[str, Any]) -> BrooklinCluster:
     return read_brooklin(session)
 
 
-def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> TopicDiscovery:
+def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> ListTopics:
     values: dict[str, Any] = {
         "tls": frozenset(),
         "connectors": frozenset({"kafkaMirroringConnector"}),
@@ -35,7 +35,7 @@ def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> TopicD
         "paused": False,
         **more,
     }
-    return TopicDiscovery(
+    return ListTopics(
         cluster_of_address=lambda address: ALIASES.get(address, ClusterRef(address)),
         default_destination=ClusterRef("standard"),
         present=present or {},
@@ -44,14 +44,14 @@ def here(present: Mapping[str, Datastream] | None = None, **more: Any) -> TopicD
     )
 
 
-def judged(stream: Mapping[str, Any], **more: Any) -> Finding:
+def judged(stream: Mapping[str, Any], **more: Any) -> ImportFinding:
     (finding,) = plan_import(cluster_of(stream), here(**more))
     return finding
 
 
 def carried(stream: Mapping[str, Any], **more: Any) -> Datastream:
     finding = judged(stream, **more)
-    assert finding.verdict is Verdict.CREATE, finding
+    assert finding.verdict is ImportVerdict.CREATE, finding
     assert finding.datastream is not None
     return finding.datastream
 
@@ -104,7 +104,7 @@ def test_it_begins_in_the_state_it_has_in_brooklin(
 
 
 def test_what_brooklin_deletes_is_left_out() -> None:
-    assert judged(a_stream("orders", status="DELETING")).verdict is Verdict.SKIP
+    assert judged(a_stream("orders", status="DELETING")).verdict is ImportVerdict.SKIP
 
 
 def test_manual_pauses_come_along_with_a_reason() -> None:
@@ -146,7 +146,7 @@ def test_it_begins_at_the_committed_offsets(reset: str | None, start: StartPosit
 )
 def test_what_cannot_be_carried_is_said(metadata: dict[str, str | None], note: str) -> None:
     finding = judged(a_stream("orders", metadata=metadata))
-    assert finding.verdict is Verdict.CREATE
+    assert finding.verdict is ImportVerdict.CREATE
     assert len(finding.notes) == 1
     assert note in finding.notes[0]
 
@@ -198,7 +198,7 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
 )
 def test_what_cannot_be_created_says_why(stream: dict[str, Any], why: str) -> None:
     finding = judged(stream)
-    assert finding.verdict is Verdict.IMPOSSIBLE
+    assert finding.verdict is ImportVerdict.IMPOSSIBLE
     assert finding.is_trouble
     assert why in finding.notes[0]
 
@@ -225,9 +225,9 @@ def test_an_owner_can_be_given_for_those_that_have_none() -> None:
 
 def test_what_is_here_already_is_left_alone_and_another_of_the_name_too() -> None:
     one = carried(a_stream("orders"))
-    assert judged(a_stream("orders"), present={"orders": one}).verdict is Verdict.PRESENT
+    assert judged(a_stream("orders"), present={"orders": one}).verdict is ImportVerdict.PRESENT
     changed = judged(a_stream("orders", topics="other"), present={"orders": one})
-    assert changed.verdict is Verdict.CONFLICT
+    assert changed.verdict is ImportVerdict.CONFLICT
     assert changed.is_trouble
 
 
@@ -239,7 +239,11 @@ def test_datastreams_that_share_tasks_must_go_the_same_way() -> None:
         a_stream("c", metadata=shared | {"system.destination.destinationTopicPrefix": "x."}),
     ]
     findings = plan_import(cluster_of(*streams), here())
-    assert [one.verdict for one in findings] == [Verdict.CREATE, Verdict.CREATE, Verdict.IMPOSSIBLE]
+    assert [one.verdict for one in findings] == [
+        ImportVerdict.CREATE,
+        ImportVerdict.CREATE,
+        ImportVerdict.IMPOSSIBLE,
+    ]
     assert "shares tasks with a" in findings[2].notes[0]
     groups = {one.datastream.consumer_group for one in findings if one.datastream}
     assert groups == {"a", "b", "c"}
@@ -250,4 +254,4 @@ def test_an_unreadable_definition_is_reported_with_the_others() -> None:
     write_tree(session, [a_stream("good")])
     session.create("/dms/bad", b"{")
     verdicts = {one.name: one.verdict for one in plan_import(read_brooklin(session), here())}
-    assert verdicts == {"bad": Verdict.IMPOSSIBLE, "good": Verdict.CREATE}
+    assert verdicts == {"bad": ImportVerdict.IMPOSSIBLE, "good": ImportVerdict.CREATE}

@@ -10,15 +10,15 @@ from threading import Thread
 
 import pytest
 
-from headrace.calibration.measure import Sample, sums_of, used_seconds
+from headrace.calibration.measure import CalibrationSample, sums_of, used_seconds
 from mirror.errors import HeadraceError
 from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_round_is_what_lies_between_its_samples() -> None:
     rounds = [
-        (Sample(0.0, 1.0, 0, 0), Sample(1.0, 1.5, 5_000, 50)),
-        (Sample(9.0, 7.0, 5_000, 50), Sample(11.0, 7.5, 10_000, 100)),
+        (CalibrationSample(0.0, 1.0, 0, 0), CalibrationSample(1.0, 1.5, 5_000, 50)),
+        (CalibrationSample(9.0, 7.0, 5_000, 50), CalibrationSample(11.0, 7.5, 10_000, 100)),
     ]
     found = sums_of(rounds, 10)
     assert (found.observations, found.seconds, found.cpu_seconds) == (2, 3.0, 1.0)
@@ -26,8 +26,12 @@ def test_a_round_is_what_lies_between_its_samples() -> None:
     assert found.error == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("rounds", [[], [(Sample(0.0, 1.0, 5, 5), Sample(1.0, 2.0, 5, 5))]])
-def test_where_nothing_was_copied_nothing_is_said(rounds: list[tuple[Sample, Sample]]) -> None:
+@pytest.mark.parametrize(
+    "rounds", [[], [(CalibrationSample(0.0, 1.0, 5, 5), CalibrationSample(1.0, 2.0, 5, 5))]]
+)
+def test_where_nothing_was_copied_nothing_is_said(
+    rounds: list[tuple[CalibrationSample, CalibrationSample]],
+) -> None:
     with pytest.raises(HeadraceError, match="too little"):
         sums_of(rounds, 1)
 

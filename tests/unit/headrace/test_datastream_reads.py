@@ -11,7 +11,7 @@ import pytest
 from headrace.console.client import RestClient
 from headrace.console.datastreams.conditions import wait_until
 from headrace.console.documents import read_documents
-from headrace.console.resources import Condition, path_of
+from headrace.console.resources import WaitCondition, path_of
 from mirror.errors import NotFound, TimedOut
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
@@ -109,8 +109,8 @@ def client_of(site: Site, serve: Serve) -> RestClient:
     return RestClient("test")
 
 
-@pytest.mark.parametrize("condition", [Condition.READY, Condition.RUNNING])
-def test_a_wait_ends_when_it_is_so(condition: Condition, serve: Serve) -> None:
+@pytest.mark.parametrize("condition", [WaitCondition.READY, WaitCondition.RUNNING])
+def test_a_wait_ends_when_it_is_so(condition: WaitCondition, serve: Serve) -> None:
     site = Site()
     client, path = client_of(site, serve), path_of("orders")
     site.client.post(
@@ -133,10 +133,10 @@ def test_caught_up_is_every_partition_within_the_lag(serve: Serve) -> None:
     client, path = client_of(site, serve), path_of("orders")
     measure(site, "t-0", 5)
     with pytest.raises(TimedOut, match=r"not caught-up after 0 s: t-0 5 records behind; t-1 lag unknown"):
-        wait_until(client, path, Condition.CAUGHT_UP, 0)
+        wait_until(client, path, WaitCondition.CAUGHT_UP, 0)
     measure(site, "t-1", 0)
-    wait_until(client, path, Condition.CAUGHT_UP, 0, most_lag=5)
-    wait_until(client, path, Condition.CAUGHT_UP, 60, sleep=lambda _: measure(site, "t-0", 0))
+    wait_until(client, path, WaitCondition.CAUGHT_UP, 0, most_lag=5)
+    wait_until(client, path, WaitCondition.CAUGHT_UP, 60, sleep=lambda _: measure(site, "t-0", 0))
 
 
 def test_a_partition_that_paused_itself_does_not_run_and_one_that_a_person_paused_may(serve: Serve) -> None:
@@ -146,14 +146,14 @@ def test_a_partition_that_paused_itself_does_not_run_and_one_that_a_person_pause
     body = {"partitions": {"t": "0"}, "reason": "ticket 7"}
     site.client.post("/v1/datastreams/orders/pause-partitions", json=body)
     site.tick()
-    wait_until(client, path, Condition.RUNNING, 0)
+    wait_until(client, path, WaitCondition.RUNNING, 0)
     measure(site, "t-1", 0, LanePhase.PAUSED)
     with pytest.raises(TimedOut, match="t-1 paused"):
-        wait_until(client, path, Condition.RUNNING, 0)
+        wait_until(client, path, WaitCondition.RUNNING, 0)
     site.client.post("/v1/datastreams/orders/pause-partitions", json={**body, "partitions": {"t": "*"}})
     site.tick()
     with pytest.raises(TimedOut, match="all partitions"):
-        wait_until(client, path, Condition.RUNNING, 0)
+        wait_until(client, path, WaitCondition.RUNNING, 0)
 
 
 def test_stopped_and_deleted(serve: Serve) -> None:
@@ -161,13 +161,13 @@ def test_stopped_and_deleted(serve: Serve) -> None:
     site.create()
     client, path = client_of(site, serve), path_of("orders")
     with pytest.raises(TimedOut, match="it is READY"):
-        wait_until(client, path, Condition.STOPPED, 0)
+        wait_until(client, path, WaitCondition.STOPPED, 0)
     client.post(f"{path}/stop", {})
-    wait_until(client, path, Condition.STOPPED, 60, sleep=lambda _: site.tick())
+    wait_until(client, path, WaitCondition.STOPPED, 60, sleep=lambda _: site.tick())
     client.delete(path)
-    wait_until(client, path, Condition.DELETED, 60, sleep=lambda _: site.tick())
+    wait_until(client, path, WaitCondition.DELETED, 60, sleep=lambda _: site.tick())
     with pytest.raises(NotFound):
-        wait_until(client, path, Condition.READY, 60)
+        wait_until(client, path, WaitCondition.READY, 60)
 
 
 def test_an_instance_that_is_away_for_a_while_is_asked_again(serve: Serve) -> None:
@@ -182,7 +182,7 @@ def test_an_instance_that_is_away_for_a_while_is_asked_again(serve: Serve) -> No
         return answer
 
     serve(httpx.MockTransport(once_away))
-    wait_until(RestClient("test"), path_of("orders"), Condition.READY, 60, sleep=lambda _: None)
+    wait_until(RestClient("test"), path_of("orders"), WaitCondition.READY, 60, sleep=lambda _: None)
 
 
 def test_the_command_says_what_is_lacking(site: Site, headrace: Headrace) -> None:

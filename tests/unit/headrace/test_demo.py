@@ -18,10 +18,10 @@ from api.pages.files import FOLDER
 from headrace.__main__ import app
 from headrace.commands.demo import play
 from headrace.demo.kept import end_released, status_of
-from headrace.demo.preparation import Preparation
+from headrace.demo.preparation import DemoPreparation
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, usual_rates
-from headrace.demo.story import Story
+from headrace.demo.story import DemoStory
 from headrace.demo.words import PARTS, pages, what_next
 from headrace.process.compilation import builds
 from headrace.process.compilation.builds import DONE
@@ -98,7 +98,7 @@ def test_what_is_left_running_has_traffic_and_every_instance(tmp_path: Path) -> 
 
 def test_every_part_of_the_story_is_announced() -> None:
     acts = [name for name in PARTS if not name.startswith("start_")]
-    assert all(callable(getattr(Story, name)) for name in acts)
+    assert all(callable(getattr(DemoStory, name)) for name in acts)
     assert list(PARTS)[2:] == acts
 
 
@@ -141,7 +141,7 @@ def test_workers_wait_for_machine_code_that_is_being_made(
     (checkout / "pyproject.toml").write_text("")
     monkeypatch.setenv("CC", sys.executable)
     told: list[str] = []
-    preparation = Preparation(tmp_path, told.append, checkout)
+    preparation = DemoPreparation(tmp_path, told.append, checkout)
     preparation.begin()
     preparation.finish_compiling()
     preparation.stop()
@@ -153,7 +153,7 @@ def test_what_is_compiled_already_is_not_compiled_again(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("")
     build_folder(tmp_path).mkdir(parents=True)
     told: list[str] = []
-    preparation = Preparation(tmp_path, told.append, tmp_path)
+    preparation = DemoPreparation(tmp_path, told.append, tmp_path)
     preparation.begin()
     preparation.finish_compiling()
     preparation.stop()

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
-from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from headrace.doctor.host import HostFacts, examined_host, examined_settings
 from headrace.doctor.plug_ins import examined_plug_ins
-from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs
+from headrace.doctor.topics import TopicPair, examined_own_topic, examined_pairs
 from headrace.settings import load_settings
 from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts, TopicFacts
 from mirror.adapters.settings import KafkaCluster, KafkaSecurity
@@ -27,18 +27,18 @@ CLUSTER = ClusterFacts("id", (BROKER,), EVERYTHING, {})
 TOPIC = TopicFacts("orders", 0, EVERYTHING, 2, settings={})
 
 
-def grades(findings: list[Diagnosis]) -> set[Grade]:
+def grades(findings: list[DoctorFinding]) -> set[Grade]:
     return {one.grade for one in findings}
 
 
 def of_cluster(
     facts: ClusterFacts, settings: KafkaCluster = PLAIN, *, is_written: bool = True
-) -> list[Diagnosis]:
+) -> list[DoctorFinding]:
     return list(examined_cluster("east", settings, facts, is_written=is_written))
 
 
-def of_pair(source: TopicFacts = TOPIC, copy: TopicFacts | None = TOPIC) -> list[Diagnosis]:
-    return list(examined_pairs("orders", [Pair(source, copy)]))
+def of_pair(source: TopicFacts = TOPIC, copy: TopicFacts | None = TOPIC) -> list[DoctorFinding]:
+    return list(examined_pairs("orders", [TopicPair(source, copy)]))
 
 
 def with_settings(**values: object) -> TopicFacts:
@@ -243,7 +243,7 @@ def test_a_compacted_source_keeps_its_records() -> None:
 
 
 def test_topics_of_which_the_same_is_true_are_one_finding() -> None:
-    pairs = [Pair(replace(TOPIC, name=f"t{number}", rights=frozenset()), None) for number in range(7)]
+    pairs = [TopicPair(replace(TOPIC, name=f"t{number}", rights=frozenset()), None) for number in range(7)]
     (found,) = examined_pairs("orders", pairs)
     assert found.sentence.endswith("t0, t1, t2, t3, t4 and 2 more")
     assert some_of(["a", "b"]) == "a, b"

@@ -7,7 +7,7 @@ from dataclasses import astuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.doctor.diagnosis import Diagnosis, Grade
+from headrace.doctor.diagnosis import DoctorFinding, Grade
 from headrace.doctor.ensemble import examined_servers
 from mirror.adapters.zookeeper_survey import ServerFacts
 
@@ -15,7 +15,7 @@ GIB = 2**30
 GOOD = ServerFacts("a:1", "", True, "3.9.3", "leader", 42, GIB, GIB)
 
 
-def found(*servers: ServerFacts) -> list[Diagnosis]:
+def found(*servers: ServerFacts) -> list[DoctorFinding]:
     return list(examined_servers(servers))
 
 

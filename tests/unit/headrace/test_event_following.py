@@ -15,7 +15,7 @@ from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
-from monitor.records.record import BudgetCost, DeliveryCost, Gain, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase, RebalanceGain
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
@@ -203,7 +203,7 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
     late = IncidentRecord("orders-2", "orders", "east", 2_000).noted(2_000, Phase.DETECTED, "p99 is [9] s")
     costs = (BudgetCost("99 %", 0.5, 0.25), BudgetCost("50 %", None, 0.5))
     late = replace(late, cause="source-bound", bad_seconds=20.0, unknown_seconds=5.0, costs=costs)
-    late = replace(late, gain=Gain(4_000, 60.0, None, 20.0))
+    late = replace(late, gain=RebalanceGain(4_000, 60.0, None, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "east", 1_000), closed_ms=7_000)
     lost = replace(over, id="clicks-0", opened_ms=0)
     over = replace(over, deliveries=(DeliveryCost("p99 within 5 ms", 40, 2.0),))

@@ -17,7 +17,7 @@ from assigner.what_if.document import Fallback
 from headrace.foresight.history import DAY, HOUR_MS, AskHour, PastHours
 from headrace.foresight.run import PART, ForesightThread
 from headrace.foresight.turn import NO_PAST, ForesightTurn, Means
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
@@ -57,7 +57,9 @@ def site() -> Site:
     one = Site(planner=LoadPlanner())
     one.create()
     rates = {T0: (10.0, 1.0), T1: (10.0, 1.0)}
-    MeasuredLoads(one.session).publish(InstanceName("m"), Measured({SOURCE: rates}), one.clock.now_ms())
+    MeasuredLoads(one.session).publish(
+        InstanceName("m"), InstanceMeasurements({SOURCE: rates}), one.clock.now_ms()
+    )
     one.client.post("/v1/rebalance", json={"datastream": "orders"})
     one.tick()
     return one

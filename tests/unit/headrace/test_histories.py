@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from api.histories.questions import LatencyAsked, LoadsAsked
+from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
 from headrace.histories import histories_of
 from headrace.settings import HeadraceSettings
 from mirror.errors import HistoryUnavailable, Unreachable
@@ -17,8 +17,8 @@ from pinot.time_range import TimeRange
 from stack.ports import free_ports
 
 WHEN = TimeRange(0, 3_600_000)
-LOADS = LoadsAsked(ClusterRef("source"), WHEN, [TopicPartition("t", 0)], ())
-LATENCY = LatencyAsked(GroupName("orders"), WHEN, 10, None)
+LOADS = LoadHistoryQuery(ClusterRef("source"), WHEN, [TopicPartition("t", 0)], ())
+LATENCY = LatencyHistoryQuery(GroupName("orders"), WHEN, 10, None)
 
 
 def ask_both(settings: HeadraceSettings, kind: type[Exception], words: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.brooklin.importer import TakeOver
-from headrace.brooklin.verdicts import Finding, Verdict
+from headrace.brooklin.verdicts import ImportFinding, ImportVerdict
 from headrace.commands.import_brooklin import _finding_document
 from headrace.commands.import_brooklin import _tell as tell_take_over
 from headrace.console.escapes import json_text, visible, visible_lines
@@ -175,7 +175,7 @@ def test_samples_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, headra
 
 
 def test_what_brooklin_has_stored_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = Finding(HOSTILE, Verdict.IMPOSSIBLE, (HOSTILE + MARKUP,))
+    finding = ImportFinding(HOSTILE, ImportVerdict.IMPOSSIBLE, (HOSTILE + MARKUP,))
     tell_take_over(TakeOver(HOSTILE, (HOSTILE,), applied=False, findings=(finding,)))
     shown = capsys.readouterr().out
     assert shown
@@ -254,6 +254,6 @@ def test_no_cell_title_or_line_reaches_the_terminal_as_a_command(
 
 def test_a_secret_of_brooklins_definition_is_not_printed() -> None:
     found = a_datastream("orders", metadata={"sasl.jaas.config": "hunter2", "note": "n"})
-    document = _finding_document(Finding("orders", Verdict.IMPOSSIBLE, ("why",), found))
+    document = _finding_document(ImportFinding("orders", ImportVerdict.IMPOSSIBLE, ("why",), found))
     assert "hunter2" not in json.dumps(document)
     assert document["definition"]["metadata"]["note"] == "n"

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from promql_parser import parse
 
-from headrace.reference.of_metrics import Described, described, metrics_reference
-from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, Renamed
+from headrace.reference.of_metrics import DescribedMetric, described, metrics_reference
+from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from tests import promtool
 from tests.fakes.site import Site
 from tests.metric_names import complaints
@@ -31,7 +31,7 @@ def test_no_name_is_given_twice() -> None:
 
 
 @pytest.mark.parametrize("metric", EVERY, ids=IDS)
-def test_a_metric_is_named_as_prometheus_wants_it(metric: Described) -> None:
+def test_a_metric_is_named_as_prometheus_wants_it(metric: DescribedMetric) -> None:
     assert list(complaints(metric.name, metric.kind, metric.text)) == []
 
 
@@ -50,10 +50,10 @@ def test_a_metric_is_named_as_prometheus_wants_it(metric: Described) -> None:
 def test_a_name_that_prometheus_does_not_want_is_found(name: str, kind: str) -> None:
     assert list(complaints(name, kind, "text"))
     if promtool.promtool():
-        assert promtool.run("check", "metrics", text=exposed(Described(name, kind, "text", ()))).stderr
+        assert promtool.run("check", "metrics", text=exposed(DescribedMetric(name, kind, "text", ()))).stderr
 
 
-def exposed(metric: Described) -> str:
+def exposed(metric: DescribedMetric) -> str:
     """The metric with one sample, as it is scraped."""
     labels = ",".join(f'{label}="x"' for label in metric.labels)
     head = f"# HELP {metric.name} {metric.text}\n# TYPE {metric.name} {metric.kind}\n"
@@ -87,7 +87,7 @@ def test_labels_are_those_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize("row", [*MIRROR_MAKER, *BROOKLIN], ids=lambda row: row.theirs)
-def test_what_other_names_stand_for_is_exported(row: Renamed) -> None:
+def test_what_other_names_stand_for_is_exported(row: MetricEquivalent) -> None:
     named = set(re.findall(r"headrace_\w+", row.note))
     if row.ours:
         named |= set(re.findall(r"headrace_\w+", str(parse(row.ours))))

@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from api.access.gate import Access
+from api.access.gate import AccessMethods
 from api.access.rights import Principal, Role
 from headrace.process.oidc.keys import AGAIN_SECONDS, IssuerKeys, public_keys
-from headrace.process.oidc.tokens import Issuer, Trust, principal_from
+from headrace.process.oidc.tokens import Issuer, TokenRequirements, principal_from
 from mirror.errors import InvalidRequest, NotAuthenticated, Unreachable
 from tests.fakes.clock import ManualClock
 from tests.fakes.in_process import client_of
@@ -36,7 +36,7 @@ ROLES: Final = {
     "web": Principal("group", Role.OWNER, frozenset({"team-web"})),
     "admins": Principal("group", Role.ADMIN),
 }
-TRUST: Final = Trust(ISSUER, AUDIENCE, 60.0, "preferred_username", "groups", "oidc:", ROLES)
+TRUST: Final = TokenRequirements(ISSUER, AUDIENCE, 60.0, "preferred_username", "groups", "oidc:", ROLES)
 
 
 def shown(*names: str, **more: Any) -> bytes:
@@ -279,7 +279,7 @@ def test_roles_are_of_the_settings_only() -> None:
 
 
 def test_calls_by_rest(provider: Provider) -> None:
-    site = Site(access=Access(issuer=provider.issuer, hosts=HOSTS))
+    site = Site(access=AccessMethods(issuer=provider.issuer, hosts=HOSTS))
 
     def status(token: str, method: str = "GET", path: str = "/v1/plan") -> int:
         sent = {"Authorization": f"Bearer {token}"}

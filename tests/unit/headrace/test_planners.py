@@ -6,7 +6,7 @@ import pytest
 
 from headrace.planners import choose_planning
 from headrace.settings import load_settings
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.topics import TopicPartition
@@ -23,7 +23,9 @@ def measured() -> MeasuredLoads:
 def test_by_default_the_mirrors_own_rates_count() -> None:
     own = measured()
     partition = TopicPartition("t", 0)
-    own.publish(InstanceName("one"), Measured({ClusterRef("source"): {partition: (70.0, 2.0)}}), 5)
+    own.publish(
+        InstanceName("one"), InstanceMeasurements({ClusterRef("source"): {partition: (70.0, 2.0)}}), 5
+    )
     planning = choose_planning(load_settings(), own, AtOnce())
     assert (
         planning.providers.of(SOURCE_LOADS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.repeats import Ended, RepeatedErrors
+from mirror.repeats import EpisodeEnd, RepeatedErrors
 
 _STEPS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["", "refused", "reset", "late", "gone"])))
 
@@ -14,7 +14,7 @@ def test_the_first_error_is_reported_and_its_repetitions_are_counted() -> None:
     errors = RepeatedErrors[str]()
     assert errors.failed("broker", "refused", 10.0)
     assert not any(errors.failed("broker", "refused", 10.0 + step) for step in range(50))
-    assert errors.succeeded("broker", 70.0) == Ended("refused", 51, 60.0)
+    assert errors.succeeded("broker", 70.0) == EpisodeEnd("refused", 51, 60.0)
 
 
 def test_a_success_without_an_error_ends_nothing() -> None:
@@ -26,7 +26,7 @@ def test_errors_after_the_end_are_a_new_episode() -> None:
     errors.failed("broker", "refused", 1.0)
     errors.succeeded("broker", 2.0)
     assert errors.failed("broker", "refused", 3.0)
-    assert errors.succeeded("broker", 5.0) == Ended("refused", 1, 2.0)
+    assert errors.succeeded("broker", 5.0) == EpisodeEnd("refused", 1, 2.0)
 
 
 def test_another_reason_is_reported_within_an_episode_but_not_without_end() -> None:
@@ -51,7 +51,7 @@ def test_silence_ends_what_never_reports_a_success() -> None:
     errors.failed("one", "refused", 5.0)
     errors.failed("two", "refused", 9.0)
     assert list(errors.silent(5.0)) == []
-    assert list(errors.silent(5.1)) == [("one", Ended("refused", 2, 4.0))]
+    assert list(errors.silent(5.1)) == [("one", EpisodeEnd("refused", 2, 4.0))]
     assert list(errors.silent(5.1)) == []
     assert len(errors) == 1
 

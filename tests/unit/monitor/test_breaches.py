@@ -8,7 +8,7 @@ import pytest
 
 from monitor.actions.worth import PastBreach
 from monitor.adapters.breaches import MOST, from_answers, from_records
-from monitor.records.record import Gain, IncidentRecord, Phase
+from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_breach_was_helped_where_a_rebalance_was_asked_for(act: str, was_helpe
 
 
 def test_a_long_incident_that_was_helped_stays_so_when_its_timeline_forgets_it() -> None:
-    record = IncidentRecord("a", "orders", "east", 1_000, 5_000, gain=Gain(2_000, 60.0, 30.0))
+    record = IncidentRecord("a", "orders", "east", 1_000, 5_000, gain=RebalanceGain(2_000, 60.0, 30.0))
     assert from_records([record], "orders") == (PastBreach(4.0, was_helped=True),)
     assert from_answers([asdict(record)]) == (PastBreach(4.0, was_helped=True),)
 

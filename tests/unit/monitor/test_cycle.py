@@ -18,32 +18,32 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import ActingPolicy, Record
-from monitor.burn.pieces import Piece
+from monitor.actions.policy import ActingPolicy, ActionRecord
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.causes.inquiry import LEAST_SECONDS
-from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
+from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
 from monitor.incidents import IncidentPolicy
-from monitor.latency import Observation, Observations, Source, Standing, Subject
-from monitor.movement.summary import NOTHING_KNOWN, Movement, Movements, Moving
+from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Observations, Source
+from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.past import TopicSums
-from monitor.ports import Hold, Preview
+from monitor.objectives.past import TopicLatencySums
+from monitor.ports import LeaseHold, Preview
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 ORDERS = DatastreamName("orders")
-GOOD = Observation(0, (0,) * LATENCY_BUCKETS, 0)
-BAD = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
+GOOD = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 0)
+BAD = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 99_999)
 
 
 SOURCE = Source("orders", "east")
 
 
-def a_subject(halted: str = "") -> Subject:
-    return Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), halted)
+def a_subject(halted: str = "") -> ObjectiveSubject:
+    return ObjectiveSubject(LatencyObjective(1000), SOURCE, TopicSelection("t"), halted)
 
 
 def held(*owners: QuotaOwner) -> Evidence:
@@ -66,8 +66,8 @@ class World:
     remark = ""
 
     def __init__(self) -> None:
-        self.wanted: dict[DatastreamName, Subject] = {ORDERS: a_subject()}
-        self.seen: dict[Source, dict[str, Observation]] = {SOURCE: {"t": GOOD}}
+        self.wanted: dict[DatastreamName, ObjectiveSubject] = {ORDERS: a_subject()}
+        self.seen: dict[Source, dict[str, LatencyObservation]] = {SOURCE: {"t": GOOD}}
         self.moves = 2
         self.loads_known = True
         self.failure: HeadraceError | None = None
@@ -75,16 +75,16 @@ class World:
         self.previews = 0
         self.judges_itself = False
         self.other, self.released = "", 0
-        self.record: Record | None = Record()
-        self.moving = Movements({ORDERS: Moving("east", Movement())}, is_complete=True)
+        self.record: ActionRecord | None = ActionRecord()
+        self.moving = FleetMovement({ORDERS: DatastreamStates("east", Movement())}, is_complete=True)
         self.no_movements: HeadraceError | None = None
         self.why: Evidence | HeadraceError = OVERLOADED
         self.looked = 0
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         return self.wanted
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         if self.no_movements is not None:
             raise self.no_movements
         return self.moving
@@ -92,8 +92,8 @@ class World:
     def has_own_monitor(self) -> bool:
         return self.judges_itself
 
-    def hold(self) -> Hold:
-        return Hold(self.other, self.record)
+    def hold(self) -> LeaseHold:
+        return LeaseHold(self.other, self.record)
 
     def release(self) -> None:
         self.released += 1
@@ -104,7 +104,7 @@ class World:
         assert window_seconds == 60.0
         return self.seen
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         self.looked += 1
         if isinstance(self.why, HeadraceError):
             raise self.why
@@ -127,7 +127,7 @@ class Rig:
         policy = IncidentPolicy(open_after=2, close_after=2, cooldown_seconds=60.0)
         self.cycle = MonitorCycle(self.world, self.world, policy, self.clock, 60.0)
 
-    def turn(self, observation: Observation | None, seconds: float = 10.0) -> str:
+    def turn(self, observation: LatencyObservation | None, seconds: float = 10.0) -> str:
         self.clock.advance(seconds)
         self.world.seen = {SOURCE: {"t": observation}} if observation else {}
         return self.cycle.turn()[ORDERS].action
@@ -171,7 +171,7 @@ def test_a_cause_that_becomes_one_of_placement_is_acted_on_at_once(rig: Rig) -> 
 
 
 def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig) -> None:
-    def found(observation: Observation) -> Cause | None:
+    def found(observation: LatencyObservation) -> Cause | None:
         rig.clock.advance(10.0)
         rig.world.seen = {SOURCE: {"t": observation}}
         diagnosis = rig.cycle.turn()[ORDERS].diagnosis
@@ -283,7 +283,7 @@ def test_a_datastream_that_is_gone_is_forgotten(rig: Rig) -> None:
 def test_judging_alone_has_no_consequence(rig: Rig) -> None:
     rig.world.seen = {SOURCE: {"t": BAD}}
     for _ in range(5):
-        assert rig.cycle.judge_only()[ORDERS].standing is Standing.BREACHED
+        assert rig.cycle.judge_only()[ORDERS].standing is ObjectiveStatus.BREACHED
     assert rig.world.asked == []
     assert rig.turn(BAD) == ""
 
@@ -295,11 +295,11 @@ class Ear:
         self.heard: list[str] = []
         self.moving = NOTHING_KNOWN
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+    def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
         self.moving = movements
 
-    def nothing_judged(self, reason: str, movements: Movements) -> None:
+    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
         self.heard.append(reason)
         assert movements.is_complete, "what partitions do does not depend on measurements"
 
@@ -344,16 +344,16 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     well: Observations = {SOURCE: {"t": GOOD}}
 
     class Broken:
-        def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+        def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
-        def nothing_judged(self, reason: str, movements: Movements) -> None:
+        def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
     world = Answering(well, ZeroDivisionError("ours"))
     loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001, [Broken(), ear])
     world.stop = loop.stop
-    assert loop.run() is Ended.STOPPED
+    assert loop.run() is LoopEnd.STOPPED
     assert [one.partition(":")[0] for one in ear.heard] == [
         "orders from east",
         "a turn failed",
@@ -374,12 +374,12 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
         is_away = False
 
         def past(
-            self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-        ) -> TopicSums:
+            self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        ) -> TopicLatencySums:
             if self.is_away:
                 raise Unreachable("Pinot is away")
             late = dict.fromkeys(milliseconds, (500.0,))
-            return TopicSums([(*SOURCE, "t")], [1_000], late, {})
+            return TopicLatencySums([(*SOURCE, "t")], [1_000], late, {})
 
     past, rules = Past(), [read_rule("14.4 over 1 h and 5 m")]
     rig.world.wanted = {ORDERS: replace(a_subject(), objectives=(Objective(1000, 99.0, period_days=1),))}
@@ -387,7 +387,7 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     cycle = MonitorCycle(rig.world, rig.world, IncidentPolicy(), rig.clock, 60.0, budgets)
     verdict = cycle.judge_only()[ORDERS]
     (budget,) = verdict.budgets
-    assert verdict.standing is Standing.WITHIN
+    assert verdict.standing is ObjectiveStatus.WITHIN
     assert budget.left == pytest.approx(-49)
     assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
     assert cycle.turn()[ORDERS].verdict.budgets == (budget,)
@@ -425,7 +425,7 @@ class Policed(Rig):
         policy = IncidentPolicy(open_after=1, close_after=2, cooldown_seconds=60.0, acting=acting)
         self.cycle = MonitorCycle(self.world, self.world, policy, self.clock, 60.0)
 
-    def note(self, record: Record | None) -> None:
+    def note(self, record: ActionRecord | None) -> None:
         self.world.record = record
         assert self.cycle.held_by() == ""
 
@@ -444,11 +444,11 @@ def test_where_it_only_observes_it_says_what_it_would_have_asked_for() -> None:
 
 def test_what_is_forbidden_is_asked_for_as_soon_as_it_is_not() -> None:
     rig = Policed(ActingPolicy())
-    rig.note(Record(switched_off="a migration"))
+    rig.note(ActionRecord(switched_off="a migration"))
     for _ in range(3):
         assert ": a migration" in rig.turn(BAD)
     assert (rig.world.asked, rig.world.previews) == ([], 0)
-    rig.note(Record())
+    rig.note(ActionRecord())
     assert "rebalance r-1 " in rig.turn(BAD)
 
 
@@ -456,10 +456,10 @@ def test_two_datastreams_are_helped_one_after_the_other() -> None:
     rig, clicks = Policed(ActingPolicy()), DatastreamName("clicks")
     rig.world.wanted = {ORDERS: a_subject(), clicks: a_subject()}
     rig.turn(BAD)
-    rig.note(Record(waiting=clicks))
+    rig.note(ActionRecord(waiting=clicks))
     assert "clicks" in rig.turn(BAD)
     assert [name for name, _ in rig.world.asked] == [clicks]
-    rig.note(Record())
+    rig.note(ActionRecord())
     rig.turn(BAD)
     assert [name for name, _ in rig.world.asked] == [clicks, ORDERS]
 
@@ -489,7 +489,7 @@ def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
     answers = iter(["away", "away", "away", "", "away", "frozen"])
 
     class Away(World):
-        def hold(self) -> Hold:
+        def hold(self) -> LeaseHold:
             reason = next(answers, None)
             if reason is None:
                 loop.stop()
@@ -507,7 +507,7 @@ def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
 
 def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
     rig.world.other = "b at host:1"
-    assert MonitorLoop(rig.cycle, 0.01).run() is Ended.OUSTED
+    assert MonitorLoop(rig.cycle, 0.01).run() is LoopEnd.OUSTED
     assert not rig.world.asked
 
 
@@ -525,16 +525,16 @@ def test_a_turn_that_still_judges_settles_the_standstills_before_it(rig: Rig) ->
 
     standstills = Standstills()
     loop = MonitorLoop(rig.cycle, 0.001, standstills=standstills)
-    assert loop.run() is Ended.STOPPED
+    assert loop.run() is LoopEnd.STOPPED
     assert standstills.settled == [7]
     rig.world.other = "b at host:1"
-    assert MonitorLoop(rig.cycle, 0.001, standstills=standstills).run() is Ended.OUSTED
+    assert MonitorLoop(rig.cycle, 0.001, standstills=standstills).run() is LoopEnd.OUSTED
     assert standstills.settled == [7]
 
 
 def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:
     rig.world.judges_itself = True
-    assert MonitorLoop(rig.cycle, 0.01).run() is Ended.LEFT
+    assert MonitorLoop(rig.cycle, 0.01).run() is LoopEnd.LEFT
     assert not rig.world.asked
     assert not rig.world.previews
 
@@ -544,7 +544,7 @@ def test_the_loop_outlives_what_can_pass_and_ends_when_told() -> None:
     turns: list[int] = []
 
     class Failing(World):
-        def subjects(self) -> Mapping[DatastreamName, Subject]:
+        def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
             turns.append(1)
             if len(turns) % 2:
                 raise Unreachable("now and then")

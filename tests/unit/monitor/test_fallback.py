@@ -8,10 +8,10 @@ import pytest
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.model.metrics import LATENCY_BUCKETS
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.fallback import FallbackMeasurements, FallbackPast
-from monitor.latency import Observation, Observations, Source
-from monitor.objectives.past import TopicSums
+from monitor.latency import LatencyObservation, Observations, Source
+from monitor.objectives.past import TopicLatencySums
 from tests.fakes.clock import ManualClock
 
 NOTHING = (0,) * LATENCY_BUCKETS
@@ -23,7 +23,7 @@ class Place:
     remark = ""
 
     def __init__(self, lag_ms: int) -> None:
-        self.seen = {Source("g", "c"): {"t": Observation(0, NOTHING, lag_ms)}}
+        self.seen = {Source("g", "c"): {"t": LatencyObservation(0, NOTHING, lag_ms)}}
         self.failure: HeadraceError | None = None
         self.looks = 0
 
@@ -37,12 +37,14 @@ class Place:
         return self.seen
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         self.looks += 1
         if self.failure is not None:
             raise self.failure
-        return TopicSums([("g", "c", "t")], [piece.length_ms], {age: [0.0] for age in milliseconds}, {})
+        return TopicLatencySums(
+            [("g", "c", "t")], [piece.length_ms], {age: [0.0] for age in milliseconds}, {}
+        )
 
 
 @pytest.mark.parametrize("failure", [Unreachable("no answer"), AnalyticsError("half an answer")])
@@ -82,7 +84,7 @@ def test_what_does_not_pass_by_itself_is_not_hidden() -> None:
 def test_pieces_of_the_past_are_read_where_measurements_are() -> None:
     clock, first, second = ManualClock(), Place(1), Place(2)
     both = FallbackPast(first, second, clock)
-    piece = Piece(0, 60_000)
+    piece = TimeRangePiece(0, 60_000)
     assert both.past(piece, [1_000]).records == [60_000]
     assert second.looks == 0
     first.failure = Unreachable("no answer")

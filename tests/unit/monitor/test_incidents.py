@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.incidents import Incident, IncidentPolicy, Step, advance
-from monitor.latency import Standing, Verdict
+from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 POLICY = IncidentPolicy(open_after=2, close_after=3, cooldown_seconds=60.0)
-LETTERS = {"B": Standing.BREACHED, "W": Standing.WITHIN, "U": Standing.UNKNOWN}
-STEPS = {"-": (), "O": (Step.OPEN, Step.HELP), "H": (Step.HELP,), "C": (Step.CLOSE,), "o": (Step.OPEN,)}
+LETTERS = {"B": ObjectiveStatus.BREACHED, "W": ObjectiveStatus.WITHIN, "U": ObjectiveStatus.UNKNOWN}
+STEPS = {
+    "-": (),
+    "O": (IncidentStep.OPEN, IncidentStep.HELP),
+    "H": (IncidentStep.HELP,),
+    "C": (IncidentStep.CLOSE,),
+    "o": (IncidentStep.OPEN,),
+}
 
 
 @pytest.mark.parametrize(
@@ -29,9 +35,9 @@ STEPS = {"-": (), "O": (Step.OPEN, Step.HELP), "H": (Step.HELP,), "C": (Step.CLO
     ],
 )
 def test_a_verdict_every_ten_seconds(verdicts: str, steps: str) -> None:
-    incident, taken = Incident(), list[tuple[Step, ...]]()
+    incident, taken = Incident(), list[tuple[IncidentStep, ...]]()
     for number, letter in enumerate(verdicts):
-        verdict = Verdict(LETTERS[letter], None, "")
+        verdict = LatencyVerdict(LETTERS[letter], None, "")
         incident, found = advance(incident, verdict, POLICY, 10.0 * number)
         taken.append(found)
     assert taken == [STEPS[letter] for letter in steps]
@@ -41,24 +47,24 @@ def test_an_incident_closes_when_good_times_have_lasted() -> None:
     policy = IncidentPolicy(open_after=1, close_after=2, cooldown_seconds=60.0, close_seconds=30.0)
     incident, closed = Incident(), list[int]()
     for number, letter in enumerate("BWWWBWWWHWWUWWW"):
-        verdict = Verdict({**LETTERS, "H": Standing.HALTED}[letter], None, "")
+        verdict = LatencyVerdict({**LETTERS, "H": ObjectiveStatus.HALTED}[letter], None, "")
         incident, found = advance(incident, verdict, policy, 10.0 * number)
-        closed += [number] * (Step.CLOSE in found)
+        closed += [number] * (IncidentStep.CLOSE in found)
     assert closed == [12], "30 s of it in a row; a halt begins them again, and what is unknown does not"
 
 
 def test_what_an_outage_has_left_has_a_cooldown_to_show_itself() -> None:
     policy = IncidentPolicy(open_after=1, close_after=1, cooldown_seconds=30.0)
-    not_copied = Verdict(Standing.BREACHED, None, "", is_halted=True)
-    for halt in (Verdict(Standing.HALTED, None, "", is_halted=True), not_copied):
+    not_copied = LatencyVerdict(ObjectiveStatus.BREACHED, None, "", is_halted=True)
+    for halt in (LatencyVerdict(ObjectiveStatus.HALTED, None, "", is_halted=True), not_copied):
         incident, helped = Incident(), list[float]()
-        for now, verdict in enumerate([halt, *[Verdict(Standing.BREACHED, None, "")] * 4]):
+        for now, verdict in enumerate([halt, *[LatencyVerdict(ObjectiveStatus.BREACHED, None, "")] * 4]):
             incident, found = advance(incident, verdict, policy, 10.0 * now)
-            helped += [10.0 * now] * (Step.HELP in found)
+            helped += [10.0 * now] * (IncidentStep.HELP in found)
         assert helped == [30.0]
 
 
 def test_an_incident_remembers_since_when_it_is_open() -> None:
-    breach = Verdict(Standing.BREACHED, None, "")
+    breach = LatencyVerdict(ObjectiveStatus.BREACHED, None, "")
     incident, _ = advance(Incident(), breach, IncidentPolicy(open_after=1), 5.0)
     assert (incident.is_open, incident.opened_at, incident.helped_at) == (True, 5.0, 5.0)

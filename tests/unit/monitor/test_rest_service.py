@@ -13,7 +13,7 @@ from api.fleet.movements import FleetMovements
 from headrace.console.client import RestClient
 from mirror.control.audit import AUDIT
 from mirror.control.commands import TriggerRebalance
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, Unreachable
 from mirror.instance.workers.lane_table import LanePhase
@@ -31,10 +31,10 @@ from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import HeldLease
 from monitor.adapters.rest_service import RestService
 from monitor.causes.evidence import Phases
-from monitor.latency import Source, Subject
+from monitor.latency import ObjectiveSubject, Source
 from monitor.leader_monitor import PART
 from monitor.movement.states import MovementState
-from monitor.movement.summary import NOTHING_KNOWN, Movement, Moving
+from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, Movement
 from monitor.ports import Service
 from tests.builders import SOURCE, a_key
 from tests.fakes.in_process import InProcess
@@ -79,7 +79,7 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service)
     site.create("paused", objective={"milliseconds": 5}, destination=body)
     site.client.post("/v1/datastreams/paused/pause", json={})
     (subject,) = service.subjects().values()
-    orders = Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+    orders = ObjectiveSubject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
     assert subject == replace(orders, is_alone=True)
 
 
@@ -147,7 +147,7 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) ->
     blind = service.preview_rebalance(ORDERS)
     assert (blind.moves, blind.loads_known) == (0, False)
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
-    MeasuredLoads(site.session).publish(InstanceName("other"), Measured({SOURCE: rates}), 10**15)
+    MeasuredLoads(site.session).publish(InstanceName("other"), InstanceMeasurements({SOURCE: rates}), 10**15)
     assert service.preview_rebalance(ORDERS).loads_known
     assert service.hold().other == ""
     identity = service.rebalance(ORDERS, "a breach")
@@ -168,7 +168,7 @@ def test_partitions_that_are_not_ok_are_counted_by_datastream(site: Site, servic
     found = service.movements()
     assert found.is_complete
     assert set(found.datastreams) == {"orders", "plain"}, "also those without an objective"
-    assert found.datastreams[DatastreamName("plain")] == Moving("source", Movement(), "destination")
+    assert found.datastreams[DatastreamName("plain")] == DatastreamStates("source", Movement(), "destination")
     orders = found.datastreams[ORDERS]
     stalled, paused = sorted(orders.movement.states, key=lambda one: one.worst)
     assert (stalled.state, stalled.partitions, stalled.worst) == (MovementState.STALL, 1, "t-0")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinot.partitions.pages import PAGES_AT_ONCE, Page, answered, cut
+from pinot.partitions.pages import PAGES_AT_ONCE, QueryPage, answered, cut
 
 sizes = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 25), max_size=12)
 
@@ -37,10 +37,10 @@ class Book:
     def __init__(self) -> None:
         self.opened = 0
 
-    def pages(self, count: int) -> Iterator[Page]:
+    def pages(self, count: int) -> Iterator[QueryPage]:
         for number in range(count):
             self.opened += 1
-            yield Page(str(number), str(number))
+            yield QueryPage(str(number), str(number))
 
 
 def test_answers_come_in_order_and_no_more_than_a_few_are_held() -> None:
@@ -52,7 +52,7 @@ def test_answers_come_in_order_and_no_more_than_a_few_are_held() -> None:
 
 
 def test_a_question_that_fails_ends_the_answers() -> None:
-    def ask(page: Page) -> str:
+    def ask(page: QueryPage) -> str:
         if page.first == "2":
             raise ValueError(page.first)
         return page.first

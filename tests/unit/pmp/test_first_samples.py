@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pmp.job.first_samples import Wait, awaited
+from pmp.job.first_samples import FirstSamplesWait, awaited
 from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 from pmp.settings import SampledCluster
 
 
-def said(*sources: dict[str, Any], sampled_by: str = "cruise-control") -> Wait | None:
+def said(*sources: dict[str, Any], sampled_by: str = "cruise-control") -> FirstSamplesWait | None:
     sampled = SampledCluster.model_validate({"sampled_by": sampled_by})
     return awaited({"sources": [*sources]}, "east", sampled)
 

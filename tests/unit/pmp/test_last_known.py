@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pmp.loads.last_known import WRITE_EVERY_MS, LastKnown, Remembered
+from pmp.loads.last_known import WRITE_EVERY_MS, CachedReport, LastKnown
 
 REPORT = LoadReport(
     loads={
@@ -32,8 +32,8 @@ def test_the_disk_is_not_written_at_every_answer(tmp_path: Path) -> None:
     store = LastKnown(tmp_path)
     for moment in (100_000, 100_001, 100_000 + WRITE_EVERY_MS - 1):
         store.remember(NAME, REPORT, moment)
-    assert store.recall(NAME) == Remembered(REPORT, 100_000 + WRITE_EVERY_MS - 1)
-    assert LastKnown(tmp_path).recall(NAME) == Remembered(REPORT, 100_000)
+    assert store.recall(NAME) == CachedReport(REPORT, 100_000 + WRITE_EVERY_MS - 1)
+    assert LastKnown(tmp_path).recall(NAME) == CachedReport(REPORT, 100_000)
 
 
 def test_a_spoilt_file_and_an_unwritable_folder_harm_nothing(tmp_path: Path) -> None:

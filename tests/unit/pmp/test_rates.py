@@ -8,9 +8,9 @@ from mirror.model.load import LoadLevel, RateSource
 from mirror.model.topics import TopicPartition
 from pinot.partitions.loads import PartitionRates
 from pinot.tables import Statistic
-from pmp.loads.rates import Reading, partition_loads, unit_problem
+from pmp.loads.rates import RateOptions, partition_loads, unit_problem
 
-MEAN = Reading(statistic=Statistic.MEAN)
+MEAN = RateOptions(statistic=Statistic.MEAN)
 PLAIN = PartitionRates(
     topic="t",
     kafka_partition=0,
@@ -40,7 +40,7 @@ def averaged(number: int, **other: object) -> PartitionRates:
     return PLAIN._replace(kafka_partition=number, growth_bytes=0.0, growth_ms=0, **other)  # type: ignore[arg-type]
 
 
-def bytes_of(rates: list[PartitionRates], reading: Reading = MEAN) -> dict[int, float]:
+def bytes_of(rates: list[PartitionRates], reading: RateOptions = MEAN) -> dict[int, float]:
     loads = partition_loads(rates, reading)
     return {partition.partition: load.bytes_per_second for partition, load in loads.items()}
 
@@ -79,12 +79,12 @@ def test_brokers_and_topics_are_summed_apart() -> None:
 
 
 def test_a_samplers_own_rates_are_not_averages() -> None:
-    own = Reading(statistic=Statistic.MEAN, averaged=False)
+    own = RateOptions(statistic=Statistic.MEAN, averaged=False)
     assert bytes_of([grown(0, 190), averaged(1, sampled=3.0)], own) == {0: 190, 1: 3}
 
 
 def test_compacted_topics_have_no_growth() -> None:
-    reading = Reading(statistic=Statistic.MEAN, compacted=frozenset({"t"}))
+    reading = RateOptions(statistic=Statistic.MEAN, compacted=frozenset({"t"}))
     loads = partition_loads([grown(0, 190), grown(1, 10)], reading)
     assert {load.bytes_per_second for load in loads.values()} == {100}
     assert {load.rate_source for load in loads.values()} == {RateSource.MEAN}
@@ -104,13 +104,13 @@ def test_growth_that_retention_hides_is_found_by_the_sum(
     rates: list[PartitionRates], expected: dict[int, float]
 ) -> None:
     assert bytes_of(rates) == pytest.approx(expected)
-    unsettled = Reading(statistic=Statistic.MEAN, settled=False)
+    unsettled = RateOptions(statistic=Statistic.MEAN, settled=False)
     seen = {rate.kafka_partition: rate.growth_bytes / 60 for rate in rates}
     assert bytes_of(rates, unsettled) == pytest.approx(seen)
 
 
 def test_a_statistic_is_corrected_like_the_mean() -> None:
-    p95 = Reading(statistic=Statistic.P95)
+    p95 = RateOptions(statistic=Statistic.P95)
     steady = grown(0, 190)._replace(inflow=300.0)
     unknown = averaged(1, inflow=120.0)
     assert bytes_of([steady, unknown], p95) == {0: 300, 1: 12}

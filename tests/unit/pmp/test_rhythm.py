@@ -9,7 +9,7 @@ from pinot.partitions.pages import Grain
 from pinot.partitions.rollups import HOUR_MS
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
-from pmp.loads.rhythm import Rhythm, marked, rhythm_of
+from pmp.loads.rhythm import SampleTimes, marked, rhythm_of
 from tests.unit.pmp.test_rates import PLAIN
 
 NOW = 1_795_000_000_000
@@ -30,7 +30,7 @@ def regular(number: int = 0, *, missed: int = 0, known: int = 10, **other: int) 
     return steady._replace(**other)  # type: ignore[arg-type]
 
 
-def rhythm(*odd: PartitionRates, usual: int = 5, window: TimeRange = WINDOW) -> Rhythm:
+def rhythm(*odd: PartitionRates, usual: int = 5, window: TimeRange = WINDOW) -> SampleTimes:
     return rhythm_of([*(regular() for _ in range(usual)), *odd], window, Grain.SAMPLES)
 
 

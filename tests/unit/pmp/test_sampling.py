@@ -8,11 +8,11 @@ import pytest
 
 from mirror.model.topics import TopicPartition
 from pmp.samples.description import describe_line
-from pmp.samples.look import Look, sample
+from pmp.samples.look import LogSnapshot, sample
 from pmp.samples.sample import encode
 
 ONE = TopicPartition("t", 0)
-BEFORE = Look(
+BEFORE = LogSnapshot(
     time_ms=1_000_000,
     offsets_seconds=100.0,
     sizes_seconds=100.5,
@@ -45,7 +45,7 @@ def test_rates_are_differences_over_the_time_between_the_readings() -> None:
     [replace(NOW, size_bytes={ONE: 4000}), replace(NOW, leaders={ONE: 2})],
     ids=["the log shrank", "the leader moved"],
 )
-def test_bytes_follow_from_messages_where_sizes_say_nothing(now: Look) -> None:
+def test_bytes_follow_from_messages_where_sizes_say_nothing(now: LogSnapshot) -> None:
     (one,) = sample(BEFORE, now, {ONE: 200.0}).samples
     assert one.bytes_in_per_second == pytest.approx(2000.0)
 
@@ -89,5 +89,5 @@ def test_an_idle_partition_has_a_sample_of_zeros_and_keeps_what_is_known() -> No
     ],
     ids=["new", "without a leader", "without a size", "created anew"],
 )
-def test_a_partition_that_cannot_be_compared_has_no_sample(before: Look, now: Look) -> None:
+def test_a_partition_that_cannot_be_compared_has_no_sample(before: LogSnapshot, now: LogSnapshot) -> None:
     assert sample(before, now, {}).samples == ()

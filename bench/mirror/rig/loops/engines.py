@@ -23,7 +23,7 @@ from mirror.client.connection import Connection, Request
 from mirror.client.event_loop import Loop
 from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
-from mirror.lane.memory import ByteBudget, Slab, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
 from mirror.protocol.frame import LARGEST_FRAME
 
 _IN_FLIGHT: Final = 5
@@ -64,7 +64,7 @@ class OwnLoop:
     def __init__(self, ports: tuple[int, int], response_bytes: int, count: int) -> None:
         self._traffic = Traffic(count)
         self._loop = Loop(SystemClock())
-        pool = SlabPool(response_bytes, ByteBudget(response_bytes * (_IN_FLIGHT + 2)))
+        pool = BufferPool(response_bytes, ByteBudget(response_bytes * (_IN_FLIGHT + 2)))
         self._source, self._target = (
             Connection(self._loop, Transport(connected(port)), pool, str(port), "bench") for port in ports
         )
@@ -76,7 +76,7 @@ class OwnLoop:
             self._loop.run_once(1.0)
 
     def _request(
-        self, body: Sequence[Any], size: int, on_answer: Callable[[memoryview, Slab], None]
+        self, body: Sequence[Any], size: int, on_answer: Callable[[memoryview, ReceiveBuffer], None]
     ) -> Request:
         values = (0, 0, False, False, body, size, _TIMEOUT_SECONDS, on_answer, self._failed)
         return Request(*values, most_bytes=LARGEST_FRAME)
@@ -90,7 +90,7 @@ class OwnLoop:
             body = bytes(_REQUEST_BYTES)
             self._source.send(self._request([body], len(body), self._fetched))
 
-    def _fetched(self, body: memoryview, slab: Slab) -> None:
+    def _fetched(self, body: memoryview, slab: ReceiveBuffer) -> None:
         slab.retain()
         self._traffic.waiting.append((body, slab))
         self._produce()
@@ -102,7 +102,7 @@ class OwnLoop:
             body, slab = traffic.waiting.popleft()
             traffic.under_way += 1
 
-            def acknowledged(_body: memoryview, _slab: Slab, mine: Slab = slab) -> None:
+            def acknowledged(_body: memoryview, _slab: ReceiveBuffer, mine: ReceiveBuffer = slab) -> None:
                 mine.release()
                 traffic.under_way -= 1
                 traffic.to_acknowledge -= 1

@@ -12,7 +12,7 @@ from mirror.client import producer_identity as identity
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.replication.channels.fetcher import Tier
+from mirror.replication.channels.fetcher import ChannelKey
 from mirror.replication.channels.sender import ROLES
 from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids as identifying
@@ -159,7 +159,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
     second = another(engine)
     second.engine.expect_lanes(specs("own-expected"))
     source, target = (second.context.cluster(one) for one in (SOURCE, DESTINATION))
-    wanted = {Tier(committed=True, live=live).role for live in (False, True)} | {*ROLES}
+    wanted = {ChannelKey(committed=True, live=live).role for live in (False, True)} | {*ROLES}
     second.run_until(
         lambda: wanted <= {role for _, role in (*source._connections, *target._connections)}, "connections"
     )

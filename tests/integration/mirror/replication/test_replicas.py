@@ -13,7 +13,7 @@ from confluent_kafka.admin import NewTopic
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import HeadraceError
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import FetchChannel, FetchListener
 from mirror.replication.live_lane import LiveLane
@@ -56,7 +56,9 @@ class Served:
         self.by_broker: Counter[int] = Counter()
         self.answers = 0
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+    def on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
+    ) -> None:
         assert isinstance(lane.reader, FetchChannel)
         self.answers += 1
         if len(part.records):

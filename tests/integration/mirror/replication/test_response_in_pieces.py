@@ -14,7 +14,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.connection import Connection, Request
 from mirror.client.event_loop import Loop
 from mirror.client.transport import Transport
-from mirror.lane.memory import ByteBudget, Slab, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.deep
@@ -51,7 +51,7 @@ def test_large_responses_in_small_pieces(seed: int) -> None:
         client = socket.create_connection(listener.getsockname())
         client.setblocking(False)
         loop = Loop(SystemClock())
-        pool = SlabPool(4 << 20, ByteBudget(16 << 20))
+        pool = BufferPool(4 << 20, ByteBudget(16 << 20))
         connection = Connection(loop, Transport(client), pool, "server", "test")
         found: list[int] = []
         failures: list[Exception] = []
@@ -62,7 +62,7 @@ def test_large_responses_in_small_pieces(seed: int) -> None:
                 Request(1, 0, False, False, body, 4, PATIENCE_SECONDS, on_answer, failures.append)
             )
 
-        def on_answer(body: memoryview, _slab: Slab) -> None:
+        def on_answer(body: memoryview, _slab: ReceiveBuffer) -> None:
             assert bytes(body) == bytes(body[:1]) * len(body)
             found.append(len(body))
             if len(found) < len(_SIZES):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror.coordination.reconcile import Duties, InstanceView, duties, lane_specs, starts
+from mirror.coordination.reconcile import InstanceView, LaneDuties, duties, lane_specs, starts
 from mirror.coordination.stores.membership import Holding
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
@@ -71,7 +71,7 @@ class Game:
         self.plans = (a_plan(epoch=0), *(_plan(number, homes) for number, homes in enumerate(plans, 1)))
         self.decide = lru_cache(maxsize=None)(self._decide)
 
-    def _decide(self, number: int, member: Member) -> Duties:
+    def _decide(self, number: int, member: Member) -> LaneDuties:
         plan = self.plans[member.plan]
         return duties(
             InstanceView(

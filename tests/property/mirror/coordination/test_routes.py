@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.coordination.routing.routes import Judge, Route, Verdict
+from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream
@@ -50,7 +50,7 @@ native = st.dictionaries(st.sampled_from(CLUSTERS), st.frozensets(st.sampled_fro
 
 
 class Copying:
-    """Carries out what `Judge` allows. A record is the list of the clusters and topics where it was."""
+    """Carries out what `RouteJudge` allows. A record is the list of the clusters and topics where it was."""
 
     def __init__(self, routes: list[Route], native: dict[str, frozenset[str]]) -> None:
         self.routes = routes
@@ -61,8 +61,8 @@ class Copying:
             for topic in topics:
                 self.records[cluster, topic].add(((cluster, topic),))
 
-    def verdict(self) -> Verdict:
-        return Judge(self.routes, RESERVED).verdict(self.chosen(), self.written)
+    def verdict(self) -> RouteVerdict:
+        return RouteJudge(self.routes, RESERVED).verdict(self.chosen(), self.written)
 
     def chosen(self) -> dict[DatastreamName, list[str]]:
         return {
@@ -161,4 +161,4 @@ def test_a_ring_that_changes_names_is_cut_where_a_changed_name_would_return() ->
 
 def test_a_datastream_alone_is_never_in_its_own_way() -> None:
     route = Route(a_datastream(source=ClusterRef("A"), destination=ClusterRef("B")), "A", "B")
-    assert Judge([route], RESERVED).verdict({route.datastream.name: TOPICS}, {}) == Verdict({}, {})
+    assert RouteJudge([route], RESERVED).verdict({route.datastream.name: TOPICS}, {}) == RouteVerdict({}, {})

@@ -15,8 +15,8 @@ from mirror.model.movement.history import (
     UNKNOWN_RETENTION,
     LaneHistory,
     LanePosition,
+    LaneSample,
     Retention,
-    Waypoint,
 )
 from mirror.model.movement.position_watch import PositionWatch
 from mirror.worker.protocol import LaneRate
@@ -56,7 +56,7 @@ class Step(NamedTuple):
     def added_to(
         self, whole: LaneHistory, place: LanePosition, now: float, heard_at: float | None
     ) -> LaneHistory:
-        waypoint = Waypoint(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms, place.life)
+        waypoint = LaneSample(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms, place.life)
         return whole.after(waypoint, heard_at, place.retention, 90.0 if self.messages else None)
 
 

@@ -17,7 +17,7 @@ from mirror.coordination.routing.index import SelectionIndex
 from mirror.coordination.stores.cluster_ids import ClusterIds, KnownClusters
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery import route_gate
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -123,7 +123,7 @@ def gate_for(case: Case) -> RouteGate:
         for spelling in (ClusterRef(name), ClusterRef(name + SPELLED_ELSEWHERE)):
             clusters[spelling] = cluster
             ids.put(spelling, name)
-    questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
+    questions = ClusterRequests(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     known = KnownClusters(session)
     return RouteGate(RouteMap(ids, OWN_TOPICS), known, questions, lambda: case.plan, clock)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget
 from mirror.lane.out_batch import Item, OutBatch, Path
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.records import Record, read_batch
@@ -35,7 +35,7 @@ def walk(
 ) -> tuple[list[Item], ByteBudget]:
     """Fetch the log in pieces of these sizes (the last one repeats) until its end."""
     budget = ByteBudget(10**9)
-    pool = SlabPool(1 << 16, budget)
+    pool = BufferPool(1 << 16, budget)
     position, items = start, []
     while position < log.end:
         data = log.fetch(position, sizes.pop(0) if len(sizes) > 1 else sizes[0])
@@ -164,7 +164,7 @@ def test_a_damaged_batch_stops_the_lane_exactly_there(
     header = header_of(log.batches[victim])
     budget = ByteBudget(10**9)
     whole = log.fetch(log.start, 10**9)
-    slab = SlabPool(1 << 16, budget).slab(len(whole))
+    slab = BufferPool(1 << 16, budget).slab(len(whole))
     assert slab is not None
     router = BatchRouter(rules, log.start, budget)
     with pytest.raises(CorruptData, match=str(header.base_offset)):

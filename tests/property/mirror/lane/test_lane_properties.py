@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import MOST_IN_FLIGHT, Lane
 from mirror.lane.ledger import OffsetClass
-from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import entries_of, read_progress
 from mirror.lane.rules import MergeRule, RoutingRules
@@ -50,7 +50,7 @@ class World:
         self.rules = rules
         self.target = TargetLog()
         self.budget = ByteBudget(10**9)
-        self.pool = SlabPool(1 << 16, self.budget)
+        self.pool = BufferPool(1 << 16, self.budget)
         self.wire: deque[tuple[OutBatch, int, int]] = deque()
         self.stored: dict[bytes, bytes] = {}
         self.epoch = -1

@@ -19,7 +19,7 @@ from mirror.lane.ledger import (
     compacted,
 )
 from mirror.lane.offset_map import OffsetMap
-from mirror.protocol.batches.holes import Hole, Span
+from mirror.protocol.batches.holes import OffsetHole, Span
 from tests.builders import enter
 
 RECORDS = (OffsetClass.FILTERED, OffsetClass.DEAD_LETTERED)
@@ -152,13 +152,13 @@ def test_offsets_are_compacted_away_only_where_a_batch_shows_it(count: int) -> N
     with pytest.raises(Unaccounted):
         SkippedOffsets(OffsetClass.COMPACTED, 10, 10 + count)
     with pytest.raises(Unaccounted):
-        SkippedOffsets(OffsetClass.FILTERED, 10, 10 + count, Hole(10, 10 + count, Span(10, 10 + count)))
+        SkippedOffsets(OffsetClass.FILTERED, 10, 10 + count, OffsetHole(10, 10 + count, Span(10, 10 + count)))
     for evidence in (Span(0, 10), Span(9, 9 + count), Span(10, 9 + count)):
         with pytest.raises(ValueError):
-            Hole(10, 10 + count, evidence)
+            OffsetHole(10, 10 + count, evidence)
     assert ledger.next == 10
-    ledger.pass_over(compacted(Hole(10, 10 + count, Span(10 + count, 11 + count))))
-    ledger.pass_over(compacted(Hole(10 + count, 11 + count, Span(0, 400))))
+    ledger.pass_over(compacted(OffsetHole(10, 10 + count, Span(10 + count, 11 + count))))
+    ledger.pass_over(compacted(OffsetHole(10 + count, 11 + count, Span(0, 400))))
     assert (ledger.next, ledger.total(OffsetClass.COMPACTED)) == (11 + count, 1 + count)
 
 

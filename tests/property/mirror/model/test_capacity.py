@@ -14,7 +14,7 @@ from mirror.model.sizing.capacity import (
     CapacityTerms,
     capacity_in_use,
 )
-from mirror.model.sizing.costs import CostSums, Learned, learned
+from mirror.model.sizing.costs import CostSums, MeasuredCapacity, learned
 
 TERMS = CapacityTerms(None, 10 * 2**20)
 HUGE = st.floats(min_value=1e-9, max_value=1e25)
@@ -37,7 +37,7 @@ def test_ten_percent_of_noise_never_change_it(rate: float, noise: list[float]) -
     seen = set()
     for part in noise:
         value = rate * (1 + part)
-        found = Learned(value, 1.0, value, value, 1e12, 60, 300.0, 1, 1.0, 1.0, 1.0)
+        found = MeasuredCapacity(value, 1.0, value, value, 1e12, 60, 300.0, 1, 1.0, 1.0, 1.0)
         used = capacity_in_use(TERMS, found, used)
         seen.add(used.bytes_per_second)
     assert len(seen) == 1

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.movement.demand import Demand, at_least, demand
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 
 _EVERY = 5.0
 _SIZE = 1_000.0
@@ -23,7 +23,7 @@ def lived(arrives: float, copies: float, backlog: float, reports: int) -> tuple[
         copied += done
         waits = written - copied
         lag_ms = int(waits / arrives * 1000)
-        point = Waypoint(at, int(copied), int(written), int(written), lag_ms)
+        point = LaneSample(at, int(copied), int(written), int(written), lag_ms)
         history = history.after(point, record_bytes=_SIZE)
     return history, done / _EVERY
 

@@ -26,7 +26,7 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import ConfigError, HeadraceError, NotAuthorized, TimedOut, Unreachable
-from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.memory import BufferPool, ByteBudget
 from mirror.protocol.control.cluster import metadata
 from mirror.protocol.control.sasl import SaslAccess
 from tests.fakes.broker.cluster import FakeCluster, running
@@ -217,7 +217,7 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
     waiting = Future[Any]()
 
     def begin(loop: Loop) -> None:
-        access, pool = ClusterAccess(()), SlabPool(1024, ByteBudget(1024))
+        access, pool = ClusterAccess(()), BufferPool(1024, ByteBudget(1024))
         config = handshake.ConnectionConfig(loop, pool, access, "test", PATIENCE_SECONDS)
         _hand_over(loop.spawn(handshake._begin(config, SaslAccess("GSSAPI"), "one.test")), waiting)
 

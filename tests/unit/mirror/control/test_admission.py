@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirror.control.admission import Access, Admission, ClusterRights, SameAs
+from mirror.control.admission import Admission, ClusterRights, ClusterUse, SameAs
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
@@ -52,20 +52,20 @@ def refused(new: Datastream, former: Datastream | None = None, same_as: SameAs =
 @pytest.mark.parametrize(
     ("who", "cluster", "access", "may"),
     [
-        ("orders", SOURCE, Access.READ, True),
-        ("web-mail", SOURCE, Access.READ, True),
-        ("Orders", SOURCE, Access.READ, False),
-        ("orders ", SOURCE, Access.READ, False),
-        ("*", SOURCE, Access.READ, False),
-        ("", SOURCE, Access.READ, False),
-        ("anybody", SOURCE, Access.WRITE, True),
-        ("orders", DESTINATION, Access.WRITE, True),
-        ("orders", DESTINATION, Access.ADOPT, False),
-        ("web-mail", DESTINATION, Access.ADOPT, True),
-        ("anybody", DESTINATION, Access.READ, True),
+        ("orders", SOURCE, ClusterUse.READ, True),
+        ("web-mail", SOURCE, ClusterUse.READ, True),
+        ("Orders", SOURCE, ClusterUse.READ, False),
+        ("orders ", SOURCE, ClusterUse.READ, False),
+        ("*", SOURCE, ClusterUse.READ, False),
+        ("", SOURCE, ClusterUse.READ, False),
+        ("anybody", SOURCE, ClusterUse.WRITE, True),
+        ("orders", DESTINATION, ClusterUse.WRITE, True),
+        ("orders", DESTINATION, ClusterUse.ADOPT, False),
+        ("web-mail", DESTINATION, ClusterUse.ADOPT, True),
+        ("anybody", DESTINATION, ClusterUse.READ, True),
     ],
 )
-def test_who_may_do_what(who: str, cluster: ClusterRef, access: Access, may: bool) -> None:
+def test_who_may_do_what(who: str, cluster: ClusterRef, access: ClusterUse, may: bool) -> None:
     reason = ADMISSION.reason(who, cluster, access)
     assert (reason is None) is may
     assert reason is None or (repr(who) in reason and cluster in reason)

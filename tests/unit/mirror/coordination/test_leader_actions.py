@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirror.coordination.leader_actions import (
-    Answer,
-    Change,
-    Publish,
-    Remove,
+    CompleteRequest,
+    PublishPlan,
+    RemoveDefinition,
+    StoreDefinition,
     after,
     is_over,
     is_too_early,
@@ -35,7 +35,7 @@ def statuses(*datastreams: Datastream, plan: Plan = PLANNED, now_ms: int = 0) ->
     return {one.datastream.name: one.datastream.status for one in changes}
 
 
-def changes_of(datastreams: Sequence[Datastream], plan: Plan, now_ms: int) -> list[Change]:
+def changes_of(datastreams: Sequence[Datastream], plan: Plan, now_ms: int) -> list[StoreDefinition]:
     found = (status_change(one, datastreams, plan, now_ms) for one in datastreams)
     return [change for change in found if change is not None]
 
@@ -80,7 +80,7 @@ def test_the_order_is_states_then_plan_then_answers_then_removals() -> None:
     decision = decide(world, SimplePlanner(), TaskCapacity(100), 1)
     over = [one.name for one in world.datastreams if is_over(one, world, decision)]
     kinds = [type(action) for action in leader_actions(world, changes, decision, over)]
-    assert kinds == [Change, Publish, Answer, Remove]
+    assert kinds == [StoreDefinition, PublishPlan, CompleteRequest, RemoveDefinition]
 
 
 def test_nothing_to_do_is_nothing_to_do() -> None:

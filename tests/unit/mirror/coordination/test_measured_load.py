@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.measured_load import STALE_AFTER_MS, LateRecords, Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import (
+    STALE_AFTER_MS,
+    InstanceMeasurements,
+    LateRecords,
+    MeasuredLoads,
+)
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import InstanceName
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
@@ -23,9 +28,9 @@ def load(bytes_rate: float, message_rate: float, measured_ms: int) -> PartitionL
 
 def test_everybody_sees_what_every_instance_measured() -> None:
     server = FakeZooKeeper()
-    MeasuredLoads(server.session()).publish(ONE, Measured({SOURCE: {T0: (100.0, 1.5)}}), 10)
+    MeasuredLoads(server.session()).publish(ONE, InstanceMeasurements({SOURCE: {T0: (100.0, 1.5)}}), 10)
     MeasuredLoads(server.session()).publish(
-        TWO, Measured({SOURCE: {T1: (200.0, 2.0)}, DESTINATION: {T2: (9, 9)}}), 20
+        TWO, InstanceMeasurements({SOURCE: {T1: (200.0, 2.0)}, DESTINATION: {T2: (9, 9)}}), 20
     )
     report = MeasuredLoads(server.session()).loads(SOURCE, [T0, T1, T2])
     assert report.loads == {T0: load(100, 1.5, 10), T1: load(200, 2, 20)}
@@ -36,23 +41,23 @@ def test_everybody_sees_what_every_instance_measured() -> None:
 
 def test_the_newest_measurement_of_a_partition_counts() -> None:
     loads = MeasuredLoads(FakeZooKeeper().session())
-    loads.publish(ONE, Measured({SOURCE: {T0: (100.0, 1.0)}}), 30)
-    loads.publish(TWO, Measured({SOURCE: {T0: (7.0, 1.0)}}), 20)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (100.0, 1.0)}}), 30)
+    loads.publish(TWO, InstanceMeasurements({SOURCE: {T0: (7.0, 1.0)}}), 20)
     assert loads.loads(SOURCE, [T0]).loads == {T0: load(100, 1, 30)}
 
 
 def test_publishing_again_replaces_what_was_said() -> None:
     server = FakeZooKeeper()
     loads = MeasuredLoads(server.session())
-    loads.publish(ONE, Measured({SOURCE: {T0: (100.0, 1.0), T1: (1.0, 1.0)}}), 10)
-    loads.publish(ONE, Measured({SOURCE: {T1: (5.0, 1.0)}}), 20)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (100.0, 1.0), T1: (1.0, 1.0)}}), 10)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T1: (5.0, 1.0)}}), 20)
     assert loads.loads(SOURCE, [T0, T1]).loads == {T1: load(5, 1, 20)}
 
 
 def test_what_is_withdrawn_is_gone() -> None:
     server = FakeZooKeeper()
     loads = MeasuredLoads(server.session())
-    loads.publish(ONE, Measured({SOURCE: {T0: (1.0, 1.0)}}), 10)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0)}}), 10)
     loads.withdraw(ONE)
     loads.withdraw(ONE)
     with pytest.raises(LoadUnavailable):
@@ -67,15 +72,15 @@ def test_nothing_measured_is_no_zero_load() -> None:
 
 def test_only_the_partitions_that_were_asked_for_are_answered() -> None:
     loads = MeasuredLoads(FakeZooKeeper().session())
-    loads.publish(ONE, Measured({SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}), 10)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}), 10)
     assert set(loads.loads(SOURCE, [T1]).loads) == {T1}
 
 
 def test_an_instance_that_withdraws_while_all_are_read_is_left_out() -> None:
     server = FakeZooKeeper()
     writer, reader = MeasuredLoads(server.session()), server.session()
-    writer.publish(ONE, Measured({SOURCE: {T0: (1.0, 1.0)}}), 10)
-    writer.publish(TWO, Measured({SOURCE: {T1: (1.0, 1.0)}}), 10)
+    writer.publish(ONE, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0)}}), 10)
+    writer.publish(TWO, InstanceMeasurements({SOURCE: {T1: (1.0, 1.0)}}), 10)
     for number in (1, 2):
         other = MeasuredLoads(server.session())
         reader.script = lambda one, n=number, o=other: (  # type: ignore[misc]
@@ -89,7 +94,9 @@ def test_what_somebody_put_beside_our_rates_is_removed() -> None:
     session.create("/loads/one/!/below", b"x")
     session.create("/loads/one/0007", b"x")
     loads = MeasuredLoads(session)
-    loads.publish(InstanceName("one"), Measured({SOURCE: {TopicPartition("t", 0): (5.0, 1.0)}}), 7)
+    loads.publish(
+        InstanceName("one"), InstanceMeasurements({SOURCE: {TopicPartition("t", 0): (5.0, 1.0)}}), 7
+    )
     assert session.children("/loads/one") == ("0000",)
     assert loads.loads(SOURCE, [TopicPartition("t", 0)]).measured == 1
 
@@ -98,19 +105,21 @@ def test_freshness_is_that_of_the_newest_and_counts_those_behind() -> None:
     server = FakeZooKeeper()
     loads = MeasuredLoads(server.session())
     assert loads.freshness(SOURCE).measured_at_ms is None
-    loads.publish(ONE, Measured({SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}, {SOURCE: {T1}}), 100_000)
-    loads.publish(TWO, Measured({SOURCE: {T2: (1.0, 1.0)}, DESTINATION: {}}), 90_000)
+    loads.publish(
+        ONE, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}, {SOURCE: {T1}}), 100_000
+    )
+    loads.publish(TWO, InstanceMeasurements({SOURCE: {T2: (1.0, 1.0)}, DESTINATION: {}}), 90_000)
     found = loads.freshness(SOURCE)
     assert (found.measured_at_ms, found.measured, found.behind) == (100_000, 3, 1)
     assert loads.loads(SOURCE, [T0, T1, T2]).at_least == {T1}
-    loads.publish(ONE, Measured({SOURCE: {T0: (1.0, 1.0)}}), 100_000 + STALE_AFTER_MS)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0)}}), 100_000 + STALE_AFTER_MS)
     assert loads.freshness(SOURCE).measured == 1
 
 
 def test_an_instance_without_lanes_measures_nothing_and_its_last_rates_stay() -> None:
     loads = MeasuredLoads(FakeZooKeeper().session())
-    loads.publish(ONE, Measured({SOURCE: {T0: (7.0, 1.0)}}), 10)
-    loads.publish(ONE, Measured({}), 20)
+    loads.publish(ONE, InstanceMeasurements({SOURCE: {T0: (7.0, 1.0)}}), 10)
+    loads.publish(ONE, InstanceMeasurements({}), 20)
     assert loads.freshness(SOURCE).measured_at_ms is None
     assert loads.loads(SOURCE, [T0]).loads == {T0: load(7, 1, 10)}
 
@@ -135,10 +144,10 @@ def test_what_is_late_is_what_was_measured_last() -> None:
     loads = MeasuredLoads(FakeZooKeeper().session())
     both = {SOURCE: {T0: (1.0, 1.0), T1: (1.0, 1.0)}}
     late = {SOURCE: {T0: LateRecords(70.0, 7.0), T1: LateRecords(90.0, 9.0, 600)}}
-    loads.publish(ONE, Measured(both, {}, late), 10)
+    loads.publish(ONE, InstanceMeasurements(both, {}, late), 10)
     assert loads.waiting(SOURCE) == late[SOURCE]
     assert loads.waiting(DESTINATION) == {}
-    loads.publish(TWO, Measured({SOURCE: {T0: (1.0, 1.0)}}), 20)
+    loads.publish(TWO, InstanceMeasurements({SOURCE: {T0: (1.0, 1.0)}}), 20)
     assert loads.waiting(SOURCE) == {T1: LateRecords(90.0, 9.0, 600)}
 
 
@@ -148,7 +157,7 @@ def test_a_rate_that_no_planner_takes_is_left_out_with_all_that_instance_said(ra
     document = {"measured_ms": 10, "rates": {SOURCE: {str(T0): rates}}}
     session.create("/loads/one/0000", znodes.encode_chunks(document)[0])
     loads = MeasuredLoads(session)
-    loads.publish(TWO, Measured({SOURCE: {T1: (1.0, 1.0)}}), 20)
+    loads.publish(TWO, InstanceMeasurements({SOURCE: {T1: (1.0, 1.0)}}), 20)
     report = loads.loads(SOURCE, [T0, T1])
     assert report.loads.keys() == {T1}
     assert "measurements of one:" in report.notes[0]

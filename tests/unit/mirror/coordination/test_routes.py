@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mirror.coordination.routing.routes import Judge, Route, Verdict, in_words
+from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict, in_words
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
 from tests.builders import a_datastream
@@ -32,9 +32,9 @@ def a_route(
     return Route(datastream, source, destination)
 
 
-def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None = None) -> Verdict:
+def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None = None) -> RouteVerdict:
     """All topics exist everywhere."""
-    return Judge(routes, {"progress"}).verdict(
+    return RouteJudge(routes, {"progress"}).verdict(
         {
             one.datastream.name: [
                 topic for topic in topics.split() if one.datastream.selection.matches(topic)
@@ -45,11 +45,11 @@ def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None 
     )
 
 
-def left_out(verdict: Verdict) -> dict[str, list[str]]:
+def left_out(verdict: RouteVerdict) -> dict[str, list[str]]:
     return {str(name): sorted(reasons) for name, reasons in verdict.left_out.items()}
 
 
-def reason(verdict: Verdict, name: str, topic: str = "t") -> str:
+def reason(verdict: RouteVerdict, name: str, topic: str = "t") -> str:
     return verdict.left_out[DatastreamName(name)][topic]
 
 
@@ -71,7 +71,7 @@ def test_a_ring_is_cut_where_it_was_closed() -> None:
 
 def test_topics_that_do_not_return_are_copied_both_ways() -> None:
     verdict = judged(a_route("there", "A>B", "t"), a_route("back", "B>A", "u"), topics="t u")
-    assert verdict == Verdict({}, {})
+    assert verdict == RouteVerdict({}, {})
 
 
 def test_prefixes_keep_both_ways_apart() -> None:
@@ -108,11 +108,11 @@ def test_who_writes_a_topic_already_keeps_it() -> None:
 
 
 def test_a_destination_is_shared_when_all_agree() -> None:
-    def pair(first: str, second: str) -> Verdict:
+    def pair(first: str, second: str) -> RouteVerdict:
         shares: list[dict[str, str]] = [{"headrace.shared-destination": one} for one in (first, second)]
         return judged(a_route("one", "A>C", metadata=shares[0]), a_route("two", "B>C", metadata=shares[1]))
 
-    assert pair("true", "true") == Verdict({}, {})
+    assert pair("true", "true") == RouteVerdict({}, {})
     assert left_out(pair("true", "false")) == left_out(pair("false", "true")) == {"two": ["t"]}
 
 
@@ -120,7 +120,7 @@ def test_members_of_a_group_write_a_topic_together() -> None:
     group = {"system.taskPrefix": "both"}
     assert judged(
         a_route("one", "A>C", "t", metadata=group), a_route("two", "A>C", metadata=group)
-    ) == Verdict({}, {})
+    ) == RouteVerdict({}, {})
 
 
 def test_a_member_that_copies_elsewhere_is_refused() -> None:

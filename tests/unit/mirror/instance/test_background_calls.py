@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mirror.errors import HeadraceError, LoadUnavailable, Unreachable
-from mirror.instance.background_calls import PatientLoads, StillAsking, ThreadedCalls, WaitBudget
+from mirror.instance.background_calls import CallPending, PatientLoads, ThreadedCalls, WaitBudget
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -48,7 +48,7 @@ def answer_of(
     """None while there is no answer."""
     try:
         return background_calls.ask(line, key, job)
-    except StillAsking:
+    except CallPending:
         return None
 
 
@@ -83,7 +83,7 @@ def test_what_would_end_the_thread_ends_neither_it_nor_who_asks(error: BaseExcep
 def test_a_late_answer_wakes_whoever_waits_and_is_there_for_the_next_question(outcome: Any) -> None:
     background_calls, slow = BackgroundCalls(), Slow(outcome)
     for _ in range(3):
-        with pytest.raises(StillAsking):
+        with pytest.raises(CallPending):
             background_calls.ask("line", "key", slow)
     slow.go_on.set()
     assert background_calls.woken.wait(PATIENCE_SECONDS)
@@ -97,10 +97,10 @@ def test_a_late_answer_wakes_whoever_waits_and_is_there_for_the_next_question(ou
 
 def test_other_lines_go_on_and_other_keys_of_the_line_come_after() -> None:
     background_calls, slow = BackgroundCalls(), Slow(1)
-    with pytest.raises(StillAsking):
+    with pytest.raises(CallPending):
         background_calls.ask("slow", "one", slow)
     assert wait_until(lambda: answer_of(background_calls, "other", lambda: 5)) == 5
-    with pytest.raises(StillAsking):
+    with pytest.raises(CallPending):
         background_calls.ask("slow", "two", lambda: 2)
     slow.go_on.set()
     assert wait_until(lambda: answer_of(background_calls, "slow", slow)) == 1
@@ -118,7 +118,7 @@ def test_a_question_looks_at_few_of_those_that_wait_before_it(monkeypatch: pytes
     monkeypatch.setattr(Future, "done", counted)
     keys = [f"key {number}" for number in range(100)]
     for key in keys * 2:
-        with pytest.raises(StillAsking):
+        with pytest.raises(CallPending):
             background_calls.ask("line", key, slow)
     assert len(looked_at) <= 2 * len(keys) * 2
     slow.go_on.set()
@@ -139,7 +139,7 @@ def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
 
 def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_question() -> None:
     background_calls, slow = BackgroundCalls(), Slow(Unreachable("it was not there yet"))
-    with pytest.raises(StillAsking):
+    with pytest.raises(CallPending):
         background_calls.ask("line", "key", slow)
     slow.go_on.set()
     assert background_calls.woken.wait(PATIENCE_SECONDS)
@@ -150,7 +150,7 @@ def test_an_answer_that_nobody_fetched_for_long_is_not_the_answer_to_a_new_quest
 
 def test_a_line_that_was_waited_for_in_vain_is_slow_until_an_answer_is_good() -> None:
     background_calls, slow = BackgroundCalls(), Slow(Unreachable("nobody is there"))
-    with pytest.raises(StillAsking):
+    with pytest.raises(CallPending):
         background_calls.ask("line", "one", slow)
     slow.go_on.set()
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_threads_end_when_there_is_nothing_left_to_do_and_idle_lines_are_forgott
 
     background_calls, slow = BackgroundCalls(), Slow(1)
     for number in range(60):
-        with pytest.raises(StillAsking):
+        with pytest.raises(CallPending):
             background_calls.ask(f"idle-{number}", "key", slow)
     assert len(running()) == 60
     slow.go_on.set()

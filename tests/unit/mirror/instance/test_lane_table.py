@@ -13,7 +13,7 @@ from mirror.model.datastreams.lanes import (
     PauseCause,
     Unanswered,
 )
-from mirror.model.movement.history import UNKNOWN_RETENTION, CalmStep, LanePosition, Retention
+from mirror.model.movement.history import UNKNOWN_RETENTION, CaughtUpPosition, LanePosition, Retention
 from mirror.worker.protocol import LaneRate, WaitingLane
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -119,7 +119,7 @@ def test_a_watched_lane_is_in_time_until_its_worker_says_something_else_or_nothi
     table.mute([KEY])
     table.unmute({KEY})
     assert state_of(table).track.is_in_time(clock.monotonic(), 30.0), "also after its worker was silent"
-    withheld = (CalmStep(began + 5, 20, 30, 7), CalmStep(began + 3_600, 25, 30, 7))
+    withheld = (CaughtUpPosition(began + 5, 20, 30, 7), CaughtUpPosition(began + 3_600, 25, 30, 7))
     table.unwatch([KEY], began + 3_600)
     assert state_of(table).track.is_in_time(clock.monotonic() + 30, 30.0)
     assert not state_of(table).track.is_in_time(clock.monotonic() + 31, 30.0)

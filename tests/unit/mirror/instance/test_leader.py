@@ -9,12 +9,12 @@ import pytest
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.routing.routes import RouteVerdict
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.stores.problems import TroubleStore
@@ -266,7 +266,9 @@ def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     MeasuredLoads(house.session).publish(
-        InstanceName("one"), Measured({SOURCE: {TopicPartition("t", n): (80.0, 1.0) for n in range(2)}}), 1
+        InstanceName("one"),
+        InstanceMeasurements({SOURCE: {TopicPartition("t", n): (80.0, 1.0) for n in range(2)}}),
+        1,
     )
     house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), True, "a test", "to see", 5))
     said = house.tick()
@@ -516,7 +518,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
 
 def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
     refused: dict[DatastreamName, str] = {}
-    house.rig.judge_by(Verdict(refused, {}))
+    house.rig.judge_by(RouteVerdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     refused[DatastreamName("users")] = "it would copy its own copies"
@@ -531,11 +533,11 @@ def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is
 
 def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
     refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
-    house.rig.judge_by(Verdict(refused, {}))
+    house.rig.judge_by(RouteVerdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
 
-    def fail(_: object, __: object) -> Verdict:
+    def fail(_: object, __: object) -> RouteVerdict:
         raise KeyError("cluster")
 
     house.rig.world_view.judgement = fail
@@ -764,7 +766,7 @@ def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judge
     house.tick()
     judge = house.rig.watch.look
 
-    def judged(datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
+    def judged(datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         verdict = judge(datastreams, plan)
         for cluster in house.clusters.values():
             cluster.topics["t2"] = TopicDescription("t2", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.instance.health import Condition, Health
+from mirror.instance.health import Health, HealthCondition
 from mirror.instance.lease import Lease
 from tests.fakes.instances import FakeContact
 
@@ -29,7 +29,10 @@ def test_health_is_what_every_part_said_last() -> None:
     assert not health.is_well
     health.report("b", True, "well again")
     assert health.is_well
-    assert health.conditions() == {"a": Condition(True, "fine"), "b": Condition(True, "well again")}
+    assert health.conditions() == {
+        "a": HealthCondition(True, "fine"),
+        "b": HealthCondition(True, "well again"),
+    }
 
 
 def test_a_part_that_is_forgotten_counts_no_more() -> None:
@@ -44,6 +47,6 @@ def test_death_is_not_forgiven() -> None:
     health = Health()
     health.died("a", ValueError("a bug"))
     assert health.has_died.is_set()
-    assert health.conditions()["a"] == Condition(False, "died: ValueError: a bug")
+    assert health.conditions()["a"] == HealthCondition(False, "died: ValueError: a bug")
     health.report("a", True, "fine")
     assert health.has_died.is_set()

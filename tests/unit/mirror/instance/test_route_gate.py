@@ -12,7 +12,7 @@ import pytest
 from mirror.coordination.stores.cluster_ids import ClusterIds, KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.errors import InvalidRequest, Unreachable
-from mirror.instance.discovery.questions import Questions
+from mirror.instance.discovery.questions import ClusterRequests
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -175,7 +175,7 @@ class FrozenAdmin(FakeTopicAdmin):
 
 def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: Border) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
-    questions = Questions(lambda cluster: border.clusters[cluster], PATIENCE_SECONDS)
+    questions = ClusterRequests(lambda cluster: border.clusters[cluster], PATIENCE_SECONDS)
     border.gate = gate_with(border, questions)
     waiting = threading.Thread(target=lambda: border.passes("slow", "F>B", "u"), daemon=True)
     waiting.start()
@@ -192,7 +192,7 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
     border: Border,
 ) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
-    questions = Questions(lambda cluster: border.clusters[cluster], 0.01)
+    questions = ClusterRequests(lambda cluster: border.clusters[cluster], 0.01)
     border.gate = gate_with(border, questions)
     for number in range(10):
         border.passes(f"slow-{number}", "F>B", f"topic-{number}")
@@ -256,7 +256,7 @@ def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> No
     assert other_gate(border).same_as(a, [b, c]) == []  # what anybody has learnt of it still counts
 
 
-def gate_with(border: Border, questions: Questions) -> RouteGate:
+def gate_with(border: Border, questions: ClusterRequests) -> RouteGate:
     route_map, plans = RouteMap(ClusterIds(border.session), OWN_TOPICS), PlanStore(border.session, "gate")
     known = KnownClusters(border.session)
     return RouteGate(route_map, known, questions, LatestPlan(plans), border.clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.routing.routes import RouteVerdict
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.identifiers import DatastreamName
 from tests.builders import a_datastream, a_key
@@ -21,9 +21,9 @@ def starts(site: Site) -> dict[str, StartPosition]:
 
 
 @pytest.mark.parametrize(
-    "verdict", [Verdict({A: "a loop"}, {}), Verdict({}, {A: {"t": "another writes it"}})]
+    "verdict", [RouteVerdict({A: "a loop"}, {}), RouteVerdict({}, {A: {"t": "another writes it"}})]
 )
-def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: Verdict) -> None:
+def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: RouteVerdict) -> None:
     site = Site()
     site.create("a", start="latest", metadata=METADATA)
     # Nobody may join so any more; former versions let them, and an import does.

@@ -34,7 +34,7 @@ from mirror.worker.protocol import (
     TaskSums,
     ThrottledTime,
 )
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -68,14 +68,14 @@ class Crew:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             item = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
-            assert isinstance(item, WorkerSaid | WorkerGone)
+            assert isinstance(item, WorkerMessage | WorkerGone)
             self.supervisor.handle(item)
 
     def take_in(self) -> None:
         """Handle what the workers have said so far."""
         while not self.inbox.empty():
             item = self.inbox.get()
-            assert isinstance(item, WorkerSaid | WorkerGone)
+            assert isinstance(item, WorkerMessage | WorkerGone)
             self.supervisor.handle(item)
 
     def phases(self) -> dict[str, LanePhase]:
@@ -231,7 +231,7 @@ def test_abandoning_kills_at_once_and_what_the_dead_had_said_counts_no_more(new_
     gone = 0
     while gone < 2:
         item = crew.inbox.get(timeout=PATIENCE_SECONDS)
-        assert isinstance(item, WorkerSaid | WorkerGone)
+        assert isinstance(item, WorkerMessage | WorkerGone)
         gone += isinstance(item, WorkerGone)
         crew.supervisor.handle(item)
     assert crew.phases() == {}
@@ -308,7 +308,7 @@ def test_a_long_message_reaches_a_worker_that_is_slow_to_take_it(new_crew: NewCr
         crew.supervisor.restart_dead()
         while not crew.inbox.empty():
             item = crew.inbox.get()
-            assert isinstance(item, WorkerSaid | WorkerGone)
+            assert isinstance(item, WorkerMessage | WorkerGone)
             crew.supervisor.handle(item)
         return set(crew.phases().values()) == {LanePhase.COPYING}
 
@@ -320,14 +320,14 @@ def test_a_lane_that_paused_itself_says_why_until_it_goes_on(new_crew: NewCrew) 
     crew.start(a_spec("t-0"))
     crew.until(lambda: set(crew.phases().values()) == {LanePhase.COPYING})
     key = a_key("t-0")
-    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "too large"),))))
+    crew.supervisor.handle(WorkerMessage(0, 1, LaneNews((LanePaused(key, "too large"),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.PAUSED
     assert crew.supervisor.lanes[key].reason == "too large"
-    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LaneResumed(key),))))
+    crew.supervisor.handle(WorkerMessage(0, 1, LaneNews((LaneResumed(key),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.COPYING
     assert crew.supervisor.lanes[key].reason == ""
     crew.supervisor.stop_lanes([key])
-    crew.supervisor.handle(WorkerSaid(0, 1, LaneNews((LanePaused(key, "late"),))))
+    crew.supervisor.handle(WorkerMessage(0, 1, LaneNews((LanePaused(key, "late"),))))
     assert crew.supervisor.lanes[key].phase is LanePhase.STOPPING
 
 
@@ -338,7 +338,7 @@ def test_a_quota_that_holds_a_lane_back_is_kept_for_the_time_in_which_it_copies(
     key = a_key("t-0")
 
     def hear(*events: LaneEvent) -> tuple[str, str]:
-        crew.supervisor.handle(WorkerSaid(0, 1, LaneNews(events)))
+        crew.supervisor.handle(WorkerMessage(0, 1, LaneNews(events)))
         state = crew.supervisor.lanes[key]
         return state.reason, state.held_back
 
@@ -352,7 +352,7 @@ def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew
     crew = new_crew(2)
     crew.until(lambda: crew.supervisor.is_ready)
     for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
-        crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
+        crew.supervisor.handle(WorkerMessage(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
     assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
 
 
@@ -363,7 +363,7 @@ def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
     def count() -> None:
         groups = (GroupName("orders"), GroupName("gone"))
         sums = tuple(TaskSums(one, TaskName(f"{one}-0"), (1.0,) * len(SUMMED), ()) for one in groups)
-        crew.supervisor.handle(WorkerSaid(0, 1, LaneRates((), sums)))
+        crew.supervisor.handle(WorkerMessage(0, 1, LaneRates((), sums)))
 
     count()
     assert crew.supervisor.task_sums.keys() == {"orders-0", "gone-0"}
@@ -379,7 +379,7 @@ def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCr
     assert crew.supervisor.clock_skews == {}
     for worker, ahead_ms in ((0, 70.0), (1, 80.0)):
         clocks = (ClusterClock(SOURCE, ClockSkew(ahead_ms, 2.0)),)
-        crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), clocks=clocks)))
+        crew.supervisor.handle(WorkerMessage(worker, 1, LaneRates((), clocks=clocks)))
     assert crew.supervisor.clock_skews == {SOURCE: ClockSkew(80.0, 2.0)}
 
 
@@ -393,7 +393,7 @@ def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in
     crew.until(lambda: crew.supervisor.lanes[key].phase is LanePhase.COPYING)
     place = LanePosition(10, 30, 30, is_watched=True)
     rate, now = LaneRate(key, SOURCE, 1.0, 1.0, 20, 5, (), place), crew.clock.monotonic()
-    crew.supervisor.handle(WorkerSaid(0, 1, LaneRates((rate,), at=now)))
+    crew.supervisor.handle(WorkerMessage(0, 1, LaneRates((rate,), at=now)))
     crew.clock.advance(30)
     crew.supervisor.restart_dead()
     assert crew.supervisor.lanes[key].track.is_in_time(crew.clock.monotonic(), 30.0)
@@ -405,10 +405,10 @@ def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:
     crew = new_crew(2)
     crew.until(lambda: crew.supervisor.is_ready)
-    crew.supervisor.handle(WorkerSaid(0, 1, RecordsDropped(Drops(3, "queue full"))))
-    crew.supervisor.handle(WorkerSaid(1, 1, RecordsDropped(Drops(4))))
+    crew.supervisor.handle(WorkerMessage(0, 1, RecordsDropped(Drops(3, "queue full"))))
+    crew.supervisor.handle(WorkerMessage(1, 1, RecordsDropped(Drops(4))))
     assert crew.supervisor.drops == Drops(7, "queue full")
-    crew.supervisor.handle(WorkerSaid(1, 1, RecordsDropped(Drops(5, "timed out"))))
+    crew.supervisor.handle(WorkerMessage(1, 1, RecordsDropped(Drops(5, "timed out"))))
     crew.spawned[0].kill()
     crew.until(lambda: crew.supervisor.workers_running == 1)
     assert crew.supervisor.drops == Drops(8, "timed out")

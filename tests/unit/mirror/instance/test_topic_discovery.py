@@ -12,7 +12,7 @@ from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.errors import Refused, Unreachable
-from mirror.instance.background_calls import StillAsking
+from mirror.instance.background_calls import CallPending
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription, TopicNaming
@@ -69,7 +69,7 @@ def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land:
 def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: Land) -> None:
     land.source.failure = Unreachable("gone fishing")
     land.topic_discovery.topics([SOURCE])
-    land.source.failure = StillAsking("no answer yet")
+    land.source.failure = CallPending("no answer yet")
     land.clock.advance(3.0)
     land.topic_discovery.topics([SOURCE])
     assert str(land.topic_discovery.problem(SOURCE)) == "gone fishing"
@@ -229,7 +229,7 @@ class OneLate:
             return job()
         if key not in self._waiting:
             self._waiting[key] = job()
-            raise StillAsking(key)
+            raise CallPending(key)
         self._served.add(key)
         return self._waiting.pop(key)
 
@@ -238,7 +238,7 @@ def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_fo
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
     topic_discovery = land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, OneLate())
     land.look(SOURCE)
-    with pytest.raises(StillAsking):
+    with pytest.raises(CallPending):
         topic_discovery.prepare_destination(a_datastream(), set)
     land.source.grow("t", 5)
     land.clock.advance(3.0)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.planners import choose_planner
 from headrace.settings import HeadraceSettings
-from mirror.coordination.routing.routes import Verdict
+from mirror.coordination.routing.routes import RouteVerdict
 from mirror.errors import Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.offset_map import OffsetMap
@@ -321,7 +321,7 @@ def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:
     site.destination.topics.clear()
     site.source.topics = dict(site.source.topics)
     site.create(metadata={"owner": "tests"})
-    site.leader.judge_by(Verdict({}, {DatastreamName("orders"): {"t": "a rule"}}))
+    site.leader.judge_by(RouteVerdict({}, {DatastreamName("orders"): {"t": "a rule"}}))
     site.tick()
     assert {one["phase"] for one in uncopied(site).values()} == {"left out"}
     assert metrics(site, "headrace_left_out_partitions") == {'{datastream="orders"}': 2.0}

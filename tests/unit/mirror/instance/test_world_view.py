@@ -15,7 +15,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
-from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import HOUR_MS, Expectation
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
@@ -219,7 +219,7 @@ class Late(Loads):
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         if self.is_late:
-            raise LoadsOnTheWay("no answer yet")
+            raise LoadsPending("no answer yet")
         return super().loads(cluster, partitions)
 
 
@@ -259,7 +259,7 @@ class Uneven(Loads):
         return LoadReport({key: PartitionLoad(90.0) for key in partitions}, "test")
 
 
-@pytest.mark.parametrize("failure", [LoadsOnTheWay("frozen"), LoadUnavailable("dead")], ids=str)
+@pytest.mark.parametrize("failure", [LoadsPending("frozen"), LoadUnavailable("dead")], ids=str)
 def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_said(
     failure: LoadUnavailable,
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, TransformFailed
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, scan, seal
@@ -35,7 +35,7 @@ def taken(
     """Source offsets that are sent, and the counts by class."""
     data = b"".join(batches)
     router = BatchRouter(rules, position, ByteBudget(10**9), end)
-    router.take(memoryview(data), (), Slab(bytearray(data), None))
+    router.take(memoryview(data), (), ReceiveBuffer(bytearray(data), None))
     sent: list[int] = []
     offset_classes = {OffsetClass.MIRRORED: 0}
     for item in router.items:
@@ -93,7 +93,7 @@ def bomb(codec: Codec, count: int, size: int = 0, claimed: int | None = None) ->
 
 def opened(batches: bytes, rules: RoutingRules, room: int = 10**9) -> BatchRouter:
     router = BatchRouter(rules, 0, ByteBudget(10**9), None, room)
-    router.take(memoryview(bytearray(batches)), (), Slab(bytearray(), None))
+    router.take(memoryview(bytearray(batches)), (), ReceiveBuffer(bytearray(), None))
     return router
 
 
@@ -106,7 +106,7 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     batch = bomb(codec, records, size)
     router = BatchRouter(rules, 0, ByteBudget(10**9))
     with pytest.raises(BatchTooLarge, match="at offset 0") as raised:
-        router.take(batch, (), Slab(bytearray(), None))
+        router.take(batch, (), ReceiveBuffer(bytearray(), None))
     assert (raised.value.offset, raised.value.last_offset) == (0, records - 1)
     assert (router.position, router.items) == (0, [])
     left_out = replace(rules, unopened={records - 1: Refusal(OffsetClass.FILTERED, 2**31 - 1)})
@@ -148,7 +148,7 @@ def test_a_marker_with_records_is_not_opened() -> None:
     seal(memoryview(batch))
     router = BatchRouter(RoutingRules(), 0, ByteBudget(10**9))
     with pytest.raises(PayloadTooLarge):
-        router.take(memoryview(batch), ((7, 0),), Slab(bytearray(), None))
+        router.take(memoryview(batch), ((7, 0),), ReceiveBuffer(bytearray(), None))
 
 
 def test_a_large_batch_of_large_bytes_is_opened_whatever_the_limit() -> None:
@@ -196,11 +196,11 @@ def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_g
     after[0:8] = (1).to_bytes(8, "big")
     router = BatchRouter(rules, 0, ByteBudget(10**9))
     with pytest.raises(TransformFailed, match=r"shouts:x.*offset 3") as raised:
-        router.take(memoryview(before + after), (), Slab(bytearray(), None))
+        router.take(memoryview(before + after), (), ReceiveBuffer(bytearray(), None))
     assert raised.value.offset == 3
     assert router.position == 3
     assert sum(item.count for item in router.items if isinstance(item, OutBatch)) == 2
     omitting = replace(rules, omitted={3: Refusal(OffsetClass.DEAD_LETTERED, 2**31 - 1)})
     whole = BatchRouter(omitting, 0, ByteBudget(10**9))
-    whole.take(memoryview(before + after), (), Slab(bytearray(), None))
+    whole.take(memoryview(before + after), (), ReceiveBuffer(bytearray(), None))
     assert whole.position == 5

@@ -6,7 +6,7 @@ import pytest
 
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.counters import LaneCounters
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
@@ -57,7 +57,7 @@ def test_each_record_of_a_merged_batch_is_as_late_as_its_source_batch() -> None:
     router = BatchRouter(RoutingRules(opens_records=True), 0, ByteBudget(10_000))
     ages_ms = [30_000, 30_000, 4_000, 100]
     records = [Record(offset, NOW_MS - age, None, b"v") for offset, age in enumerate(ages_ms)]
-    slab = Slab(bytearray(0), None)
+    slab = ReceiveBuffer(bytearray(0), None)
     router.take(memoryview(write_batch(records)), (), slab)
     (outgoing,) = router.items
     assert isinstance(outgoing, OutBatch)

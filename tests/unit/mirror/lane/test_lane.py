@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp
@@ -20,7 +20,7 @@ def lane_with(batches: int) -> Lane:
         batch[0:8] = number.to_bytes(8, "big")
         data += batch
     router = BatchRouter(RoutingRules(), 0, ByteBudget(10**6))
-    router.take(memoryview(data), (), Slab(bytearray(), None))
+    router.take(memoryview(data), (), ReceiveBuffer(bytearray(), None))
     lane = Lane(a_spec("t-0"))
     lane.begin(0)
     lane.identify(ProducerStamp(1, 0))

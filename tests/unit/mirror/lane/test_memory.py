@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.lane.memory import BufferStock, ByteBudget, Slab, SlabPool
+from mirror.lane.memory import BufferPool, BufferStock, ByteBudget, ReceiveBuffer
 
 _SIZE = 1 << 20
 
@@ -19,24 +19,24 @@ def budget() -> ByteBudget:
 
 
 @pytest.fixture
-def pool(budget: ByteBudget) -> SlabPool:
-    return SlabPool(_SIZE, budget)
+def pool(budget: ByteBudget) -> BufferPool:
+    return BufferPool(_SIZE, budget)
 
 
-def _slab(pool: SlabPool, size: int = _SIZE) -> Slab:
+def _slab(pool: BufferPool, size: int = _SIZE) -> ReceiveBuffer:
     slab = pool.slab(size)
     assert slab is not None
     return slab
 
 
-def test_buffers_are_to_be_had_until_the_budget_is_used_up(pool: SlabPool) -> None:
+def test_buffers_are_to_be_had_until_the_budget_is_used_up(pool: BufferPool) -> None:
     held = [_slab(pool) for _ in range(3)]
     assert pool.slab(_SIZE) is None
     held[0].release()
     assert pool.slab(_SIZE) is not None
 
 
-def test_who_waits_is_told_when_there_is_room_again(pool: SlabPool) -> None:
+def test_who_waits_is_told_when_there_is_room_again(pool: BufferPool) -> None:
     held = [_slab(pool) for _ in range(3)]
     told: list[int] = []
     pool.when_free(_SIZE, lambda: told.append(1))
@@ -45,7 +45,9 @@ def test_who_waits_is_told_when_there_is_room_again(pool: SlabPool) -> None:
     assert told == [1]
 
 
-def test_a_response_whose_batches_are_remade_needs_room_for_both(pool: SlabPool, budget: ByteBudget) -> None:
+def test_a_response_whose_batches_are_remade_needs_room_for_both(
+    pool: BufferPool, budget: ByteBudget
+) -> None:
     first = _slab(pool)
     budget.take(_SIZE)
     first.made_bytes = _SIZE
@@ -59,7 +61,7 @@ def test_a_response_whose_batches_are_remade_needs_room_for_both(pool: SlabPool,
     assert len(held) == 2, "of the second nothing was made: one more fits to the brim"
 
 
-def test_one_of_any_size_while_nothing_else_is_held(pool: SlabPool, budget: ByteBudget) -> None:
+def test_one_of_any_size_while_nothing_else_is_held(pool: BufferPool, budget: ByteBudget) -> None:
     first = _slab(pool)
     first.made_bytes = 10 * _SIZE
     first.release()
@@ -69,7 +71,7 @@ def test_one_of_any_size_while_nothing_else_is_held(pool: SlabPool, budget: Byte
 
 
 def test_a_cluster_has_its_share_though_another_holds_everything(budget: ByteBudget) -> None:
-    one, two = (SlabPool(_SIZE, budget.part()) for _ in range(2))
+    one, two = (BufferPool(_SIZE, budget.part()) for _ in range(2))
     held = [_slab(one) for _ in range(3)]
     assert budget.free == 0
     assert one.slab(_SIZE) is None
@@ -84,7 +86,7 @@ def test_a_cluster_has_its_share_though_another_holds_everything(budget: ByteBud
 
 
 def test_clusters_that_wait_are_served_though_the_first_to_wait_has_no_room(budget: ByteBudget) -> None:
-    one, two = (SlabPool(_SIZE, budget.part()) for _ in range(2))
+    one, two = (BufferPool(_SIZE, budget.part()) for _ in range(2))
     held = [_slab(one) for _ in range(3)]
     others = [_slab(two)]
     served: list[str] = []
@@ -101,7 +103,7 @@ def test_clusters_that_wait_are_served_though_the_first_to_wait_has_no_room(budg
 
 
 def test_memory_is_taken_as_bytes_arrive(budget: ByteBudget) -> None:
-    pool = SlabPool(_SIZE, budget)
+    pool = BufferPool(_SIZE, budget)
     before = _resident_bytes()
     slab = _slab(pool, 200 * _SIZE)
     assert budget.used == 200 * _SIZE
@@ -113,7 +115,7 @@ def test_memory_is_taken_as_bytes_arrive(budget: ByteBudget) -> None:
 
 def test_no_more_buffers_are_kept_than_the_budget_allows(budget: ByteBudget) -> None:
     stock = BufferStock(_SIZE, budget.limit)
-    pools = [SlabPool(_SIZE, budget.part(), stock) for _ in range(9)]
+    pools = [BufferPool(_SIZE, budget.part(), stock) for _ in range(9)]
     for slab in [_slab(pool) for pool in pools]:
         slab.release()
     again = [stock.buffer(_SIZE) for _ in range(4)]

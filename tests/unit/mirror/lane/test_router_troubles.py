@@ -20,7 +20,7 @@ from mirror.errors import (
 )
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch, Path
 from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import HEADER_SIZE, NO_PRODUCER, OVERHEAD
@@ -68,7 +68,7 @@ class Taken:
         self.router = BatchRouter(rules, start, ByteBudget(10**9), end)
         self.trouble: HeadraceError | None = None
         try:
-            self.router.take(memoryview(bytearray(whole)), (), Slab(bytearray(), None))
+            self.router.take(memoryview(bytearray(whole)), (), ReceiveBuffer(bytearray(), None))
         except HeadraceError as error:
             self.trouble = error
         self.ledger = Ledger(start)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin, CapacityTerms, capacity_in_use
-from mirror.model.sizing.costs import KEPT_HOURS, CostSums, Learned, learned, merged_hours
+from mirror.model.sizing.costs import KEPT_HOURS, CostSums, MeasuredCapacity, learned, merged_hours
 
 TERMS = CapacityTerms(None, 10 * 2**20)
 MB = 1e6
@@ -33,8 +33,10 @@ def an_hour(
     return found
 
 
-def known(rate: float, furthest: float = 1e12) -> Learned:
-    return Learned(rate, rate / 1000, rate * 0.9, rate * 1.1, furthest, 60, 300.0, 1, 1000.0, 1.0, 1.0)
+def known(rate: float, furthest: float = 1e12) -> MeasuredCapacity:
+    return MeasuredCapacity(
+        rate, rate / 1000, rate * 0.9, rate * 1.1, furthest, 60, 300.0, 1, 1000.0, 1.0, 1.0
+    )
 
 
 def test_what_a_core_copies_is_bytes_over_cpu_seconds() -> None:

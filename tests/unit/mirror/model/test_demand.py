@@ -8,22 +8,22 @@ from mirror.errors import InvalidRequest
 from mirror.model.datastreams.metadata import checked_metadata
 from mirror.model.identifiers import GroupName
 from mirror.model.movement.demand import Demand, demand
-from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneHistory, LaneSample
 from mirror.model.sizing.catch_up import CATCH_UP, LONGEST_SECONDS, catch_up_by_group
 
 COPIED = (5_000.0, 50.0)
 LATE_MS = 60_000
 
 
-def a_history(*points: Waypoint, record_bytes: float | None = 100.0) -> LaneHistory:
+def a_history(*points: LaneSample, record_bytes: float | None = 100.0) -> LaneHistory:
     history = NO_HISTORY
     for one in points:
         history = history.after(one, record_bytes=record_bytes)
     return history
 
 
-def late(at: float, checkpoint: int, end: int, log_start: int = -1) -> Waypoint:
-    return Waypoint(at, checkpoint, end, end, LATE_MS, log_start)
+def late(at: float, checkpoint: int, end: int, log_start: int = -1) -> LaneSample:
+    return LaneSample(at, checkpoint, end, end, LATE_MS, log_start)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,12 @@ def late(at: float, checkpoint: int, end: int, log_start: int = -1) -> Waypoint:
     [
         pytest.param(NO_HISTORY, Demand(COPIED, is_least=True), id="never reported"),
         pytest.param(
-            a_history(Waypoint(0, 10, 12, 12, 40), Waypoint(5, 20, 20, 20, 0)), Demand(COPIED), id="in time"
+            a_history(LaneSample(0, 10, 12, 12, 40), LaneSample(5, 20, 20, 20, 0)),
+            Demand(COPIED),
+            id="in time",
         ),
         pytest.param(
-            a_history(Waypoint(0, 10, 10, 10, None)),
+            a_history(LaneSample(0, 10, 10, 10, None)),
             Demand(COPIED, is_least=True),
             id="source does not answer",
         ),

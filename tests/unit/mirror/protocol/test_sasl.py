@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from mirror.errors import ConfigError, NotAuthorized
-from mirror.protocol.control.sasl import Exchange, SaslAccess
+from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 
 class NoTicket(Exception):
@@ -24,17 +24,17 @@ def test_kerberos_without_a_ticket_says_what_to_do(monkeypatch: pytest.MonkeyPat
     library.__dict__.update(Name=no_ticket, NameType=SimpleNamespace(hostbased_service=1))
     monkeypatch.setitem(sys.modules, "gssapi", library)
     with pytest.raises(NotAuthorized, match=r"for kafka@broker\.example: No Kerberos credentials") as caught:
-        Exchange(SaslAccess("GSSAPI"), "broker.example")
+        SaslExchange(SaslAccess("GSSAPI"), "broker.example")
     assert "kinit" in caught.value.advice
 
 
 def test_kerberos_without_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(ConfigError, match="GSSAPI") as caught:
-        Exchange(SaslAccess("GSSAPI"), "broker.example")
+        SaslExchange(SaslAccess("GSSAPI"), "broker.example")
     assert "gssapi" in caught.value.advice
 
 
 def test_an_unknown_mechanism_is_named() -> None:
     with pytest.raises(ConfigError, match="MAGIC"):
-        Exchange(SaslAccess("MAGIC"), "broker.example")
+        SaslExchange(SaslAccess("MAGIC"), "broker.example")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from mirror.client.access import ClusterAccess
-from mirror.client.event_loop import Promise, Recheck, Slots
+from mirror.client.event_loop import ConcurrencyLimit, Promise, RecheckCondition
 from mirror.errors import Unreachable
 from mirror.lane.lifecycle import LaneState
 from mirror.replication.context import EngineContext, EngineIdentity
@@ -36,7 +36,7 @@ class Rig:
         self.lane.is_loaded, self.lane.state = True, LaneState.COPYING
         self.noted: list[str] = []
         self.held: list[str] = []
-        self.slots = Slots(1)
+        self.slots = ConcurrencyLimit(1)
         self.doors: list[Promise[None]] = []
 
     def door(self) -> Promise[None]:
@@ -162,7 +162,7 @@ def test_steps_that_restart_their_lane_end_where_they_look(rig: Rig, restarts: b
         if restarts:
             rig.runner.restart(rig.lane, "as the test wants it")
         rig.noted.append("before")
-        await Recheck()
+        await RecheckCondition()
         rig.noted.append("behind")
 
     rig.runner.spawn(rig.lane, steps())

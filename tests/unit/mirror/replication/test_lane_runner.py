@@ -14,7 +14,7 @@ from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
-from mirror.lane.memory import SlabPool
+from mirror.lane.memory import BufferPool
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
@@ -27,7 +27,7 @@ from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.rejections import Rejections
-from mirror.replication.handlers.stalls import Stalls
+from mirror.replication.handlers.stalls import StallReporter
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
@@ -56,7 +56,7 @@ class Rig:
         lane.begin(0)
         lane.is_loaded, lane.state = True, LaneState.COPYING
         self.runner.lanes[lane.key] = lane
-        slab = SlabPool(200_000, self.bench.budget).slab(100_000)
+        slab = BufferPool(200_000, self.bench.budget).slab(100_000)
         assert slab is not None
         data = bytearray()
         for number in range(2):
@@ -264,7 +264,7 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
     lane, other = rig.lane("t-0"), rig.lane("t-1")
     cluster = rig.bench.cluster(lane.spec.destination)
     rig.runner.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
-    stalls = Stalls(rig.runner)
+    stalls = StallReporter(rig.runner)
     too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, (), "", None)
     for second in range(12):
         outgoing = lane.next_to_send()

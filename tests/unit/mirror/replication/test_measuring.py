@@ -16,7 +16,7 @@ from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.measurements import (
-    Interval,
+    MeasurementInterval,
     is_heard,
     lag_ms,
     lag_records,
@@ -26,7 +26,7 @@ from mirror.replication.reports.measurements import (
 from tests.builders import a_spec
 
 NOW_MS = 1_000_000
-WHEN = Interval(NOW_MS, 5_000, "one", 0.0)
+WHEN = MeasurementInterval(NOW_MS, 5_000, "one", 0.0)
 
 
 class Reading:

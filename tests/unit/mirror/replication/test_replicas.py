@@ -19,7 +19,7 @@ from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfigs
 from mirror.errors import Unreachable
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.progress import SourceIdentity
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from mirror.model.topics import TopicPartition
@@ -152,7 +152,7 @@ class Rig:
         )
         response.API_VERSION = VERSION
         body = memoryview(bytes(response.encode(header=False, framed=False)))
-        self.cluster.asked[-1].request.on_answer(body, Slab(bytearray(), None))
+        self.cluster.asked[-1].request.on_answer(body, ReceiveBuffer(bytearray(), None))
         self.turn()
 
 

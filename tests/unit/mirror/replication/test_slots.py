@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.client.event_loop import Loop, Promise, Slots
+from mirror.client.event_loop import ConcurrencyLimit, Loop, Promise
 from mirror.errors import Unreachable
 
 
 def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: Loop) -> None:
-    slots, inside = Slots(2), list[int]()
+    slots, inside = ConcurrencyLimit(2), list[int]()
     doors = [Promise[None]() for _ in range(5)]
 
     async def visit(number: int) -> None:
@@ -32,7 +32,7 @@ def test_as_many_as_there_are_slots_go_in_and_the_others_follow_in_order(loop: L
 
 
 def test_a_slot_comes_back_from_who_fails(loop: Loop) -> None:
-    slots = Slots(1)
+    slots = ConcurrencyLimit(1)
 
     async def fail() -> None:
         async with slots:
@@ -50,7 +50,7 @@ def test_a_slot_comes_back_from_who_fails(loop: Loop) -> None:
 
 @pytest.mark.parametrize("is_given", [False, True])
 def test_a_slot_passes_by_a_coroutine_that_is_closed_while_it_waits(loop: Loop, is_given: bool) -> None:
-    slots, door, inside = Slots(1), Promise[None](), list[str]()
+    slots, door, inside = ConcurrencyLimit(1), Promise[None](), list[str]()
 
     async def visit(name: str) -> None:
         async with slots:

@@ -13,7 +13,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.errors import HeadraceError
-from mirror.lane.memory import Slab
+from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.live_lane import LiveLane
@@ -75,7 +75,9 @@ class Reader:
         self.cluster.loop.run_once(0.0)
         return lane
 
-    def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
+    def on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
+    ) -> None:
         self.squeezed[lane] = squeezed
         self.taken.append((lane, lane.position, int(bytes(part.records))))
         lane.position = int(bytes(part.records)) + 10
@@ -129,7 +131,7 @@ class Reader:
         response.API_VERSION = VERSION
         body = memoryview(bytes(response.encode(header=False, framed=False)))
         under_way = len(self.cluster.opened.asked)
-        self.cluster.opened.asked[-1].on_answer(body, Slab(bytearray(), None))
+        self.cluster.opened.asked[-1].on_answer(body, ReceiveBuffer(bytearray(), None))
         assert len(self.cluster.opened.asked) == under_way + 1, "one request at a time"
 
 

@@ -20,7 +20,7 @@ from mirror.model.datastreams.policy import OnLoss
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import CommitRule, Portion, RecordSink, RecordSource
+from mirror.replication.connector import CommitRule, RecordPortion, RecordSink, RecordSource
 from mirror.replication.connectors.files import FileSink, FileSource
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.connectors.landing_folder import files_in, folder_of
@@ -268,7 +268,7 @@ def test_the_ledger_of_a_replay_tells_holes_from_what_was_filtered_or_lost(rig: 
 class _Hasty(FileSource):
     """A connector at fault: it ends before the last file."""
 
-    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         last = files_in(folder_of(self._root, place), "avro")[-1]
         async for portion in super().read(place, start, end):
             if portion.span.first < last.first:

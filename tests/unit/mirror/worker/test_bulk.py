@@ -20,7 +20,7 @@ from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import Epoch
 from mirror.worker.pool import Inbox, PooledWorker, PoolLimits, WorkerPool
 from mirror.worker.protocol import ExtendLease, LaneNews, StartLanes
-from mirror.worker.reader import WorkerGone, WorkerSaid
+from mirror.worker.reader import WorkerGone, WorkerMessage
 from tests.builders import a_spec
 
 ROOT: Final = Path(__file__).parents[4]
@@ -80,7 +80,7 @@ def started_by(pool: WorkerPool, specs: list[LaneSpec]) -> set[LaneKey]:
 
 def heard(worker: PooledWorker, item: object) -> set[LaneKey]:
     assert not isinstance(item, WorkerGone), worker.process and worker.process.wait()
-    if isinstance(item, WorkerSaid) and isinstance(item.message, LaneNews):
+    if isinstance(item, WorkerMessage) and isinstance(item.message, LaneNews):
         return {event.key for event in item.message.events if isinstance(event, LaneStarted)}
     return set()
 

@@ -9,26 +9,34 @@ import pytest
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.freeze import read_freeze
-from monitor.actions.policy import DAY_MS, Act, ActingPolicy, Outcome, Record, decide, reason_against
-from monitor.actions.worth import Worth
+from monitor.actions.policy import (
+    DAY_MS,
+    ActingPolicy,
+    ActionOutcome,
+    ActionRecord,
+    RebalanceAction,
+    decide,
+    reason_against,
+)
+from monitor.actions.worth import PredictedSaving
 
 ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 NOW = 1_763_942_400_000  # 2025-11-24 00:00 UTC
 FREEZE = read_freeze("00:00 to 01:00")
 
 
-def acts(*moments: tuple[DatastreamName, int]) -> Record:
-    return Record(acts=[Act(name, NOW - ago) for name, ago in moments])
+def acts(*moments: tuple[DatastreamName, int]) -> ActionRecord:
+    return ActionRecord(acts=[RebalanceAction(name, NOW - ago) for name, ago in moments])
 
 
 @pytest.mark.parametrize(
     ("policy", "record", "reason"),
     [
-        (ActingPolicy(), Record(), ""),
-        (ActingPolicy(may_act=False), Record(), r"monitor\.act\b"),
-        (ActingPolicy(), Record("a migration"), ": a migration"),
-        (ActingPolicy(freezes=(FREEZE,)), Record(), "00:00 to 01:00"),
-        (ActingPolicy(), Record(waiting="clicks"), "clicks"),
+        (ActingPolicy(), ActionRecord(), ""),
+        (ActingPolicy(may_act=False), ActionRecord(), r"monitor\.act\b"),
+        (ActingPolicy(), ActionRecord("a migration"), ": a migration"),
+        (ActingPolicy(freezes=(FREEZE,)), ActionRecord(), "00:00 to 01:00"),
+        (ActingPolicy(), ActionRecord(waiting="clicks"), "clicks"),
         (
             ActingPolicy(most_a_day=2),
             acts((CLICKS, 5), (CLICKS, DAY_MS - 1)),
@@ -41,25 +49,25 @@ def acts(*moments: tuple[DatastreamName, int]) -> Record:
             acts((ORDERS, 5)),
             r"1 rebalance .*\(monitor\.most_a_day_of_each\)",
         ),
-        (ActingPolicy(most_a_day=0), Record(), r"0 rebalances .*\(monitor\.most_a_day\)"),
+        (ActingPolicy(most_a_day=0), ActionRecord(), r"0 rebalances .*\(monitor\.most_a_day\)"),
     ],
 )
-def test_what_is_against_it_is_said(policy: ActingPolicy, record: Record, reason: str) -> None:
+def test_what_is_against_it_is_said(policy: ActingPolicy, record: ActionRecord, reason: str) -> None:
     found = reason_against(policy, record, ORDERS, NOW)
     assert re.search(reason, found) if reason else found == ""
 
 
 def test_a_dry_run_decides_the_rest() -> None:
-    much, little = Worth(60.0, "saves much"), Worth(0.5, "saves little")
+    much, little = PredictedSaving(60.0, "saves much"), PredictedSaving(0.5, "saves little")
     acting = decide(Mode.ACT, 2, "2 partitions move", much)
-    assert (acting.outcome, acting.sentence) == (Outcome.ACTS, "2 partitions move; it saves much")
+    assert (acting.outcome, acting.sentence) == (ActionOutcome.ACTS, "2 partitions move; it saves much")
     observing = decide(Mode.OBSERVE, 2, "2 partitions move", much)
-    assert observing.outcome is Outcome.WOULD_ACT
+    assert observing.outcome is ActionOutcome.WOULD_ACT
     assert observing.sentence.endswith("only observes: 2 partitions move; it saves much")
     for mode in Mode:
-        assert decide(mode, 0, "nothing moves", much).outcome is Outcome.REFUSES
+        assert decide(mode, 0, "nothing moves", much).outcome is ActionOutcome.REFUSES
         refused = decide(mode, 2, "2 partitions move", little)
-        assert refused.outcome is Outcome.REFUSES
+        assert refused.outcome is ActionOutcome.REFUSES
         assert "would cost more than it saves: 2 partitions move; it saves little" in refused.sentence
-    unknown = Worth(None, "saves an unknown time")
-    assert decide(Mode.ACT, 2, "2 partitions move", unknown).outcome is Outcome.ACTS
+    unknown = PredictedSaving(None, "saves an unknown time")
+    assert decide(Mode.ACT, 2, "2 partitions move", unknown).outcome is ActionOutcome.ACTS

@@ -10,27 +10,33 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Style
-from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
 from monitor.alerts.silence import Silence
 from monitor.alerts.told import matters_of
-from monitor.burn.rates import Budget, Burn, read_rule
+from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
-from monitor.movement.summary import Movement, Movements, Moving, StateCount
+from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 
 BEGIN_MS: Final = 1_764_000_000_000
 NAMES: Final = ("clicks", "orders", "users")
 CLUSTERS: Final = {MovementState.SOURCE_AWAY: "east", MovementState.DESTINATION_AWAY: "west"}
-LATE: Final = Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "", "east")
-WELL: Final = Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "", "east")
-HALTED: Final = Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), Incident(), "", "east")
-UNJUDGED: Final = Finding(Verdict(Standing.UNKNOWN, None, "nothing was measured"), Incident(), "", "east")
+LATE: Final = TurnResult(
+    LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "", "east"
+)
+WELL: Final = TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
+HALTED: Final = TurnResult(
+    LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), Incident(), "", "east"
+)
+UNJUDGED: Final = TurnResult(
+    LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), Incident(), "", "east"
+)
 
 
-def movements(states: Mapping[str, MovementState], idle: Mapping[str, int] = {}) -> Movements:
+def movements(states: Mapping[str, MovementState], idle: Mapping[str, int] = {}) -> FleetMovement:
     """Of all three datastreams, of which those that are not named are OK."""
     found = {}
     for name in NAMES:
@@ -40,8 +46,8 @@ def movements(states: Mapping[str, MovementState], idle: Mapping[str, int] = {})
             if state is None
             else (StateCount(state, 2, f"{name}-0", "no answer", BEGIN_MS, idle.get(name, 0)),)
         )
-        found[DatastreamName(name)] = Moving("east", Movement(counts), "west")
-    return Movements(found, is_complete=True)
+        found[DatastreamName(name)] = DatastreamStates("east", Movement(counts), "west")
+    return FleetMovement(found, is_complete=True)
 
 
 class Monitor:
@@ -51,18 +57,20 @@ class Monitor:
         self.conditions, self.number = Conditions(AlertPatience()), 0
         self.pages: set[tuple[str, str]] = set()
 
-    def turns(self, times: int, moving: Movements, findings: Mapping[str, Finding] = {}) -> list[Alert]:
+    def turns(
+        self, times: int, moving: FleetMovement, findings: Mapping[str, TurnResult] = {}
+    ) -> list[Alert]:
         alerts: list[Alert] = []
         for _ in range(times):
             self.number += 1
-            now = Moment(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
+            now = ClockReading(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
             found = {DatastreamName(name): one for name, one in findings.items()}
             alerts = self.conditions.judged(found, now, moving)
             self.pages |= {(one.kind.name.removeprefix("Headrace"), one.datastream) for one in alerts}
         return alerts
 
 
-def every(finding: Finding) -> dict[str, Finding]:
+def every(finding: TurnResult) -> dict[str, TurnResult]:
     return dict.fromkeys(NAMES, finding)
 
 
@@ -72,7 +80,7 @@ def every(finding: Finding) -> dict[str, Finding]:
 )
 @pytest.mark.parametrize("finding", [LATE, HALTED, UNJUDGED])
 def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
-    state: MovementState, kind: str, finding: Finding
+    state: MovementState, kind: str, finding: TurnResult
 ) -> None:
     monitor, away = Monitor(), movements(dict.fromkeys(NAMES, state))
     (alert,) = monitor.turns(90, away, every(finding))
@@ -87,7 +95,7 @@ def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
 def test_a_cluster_that_answers_nothing_is_one_page_before_partitions_say_so() -> None:
     """A frozen one: requests wait, and the records are late because of that."""
     frozen = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 9 s", {"produce_unanswered_seconds": 9.0})
-    late = Finding(LATE.verdict, LATE.incident, "", "east", frozen)
+    late = TurnResult(LATE.verdict, LATE.incident, "", "east", frozen)
     monitor = Monitor()
     (alert,) = monitor.turns(7, movements({}), every(late))
     assert (alert.kind.name, alert.cluster, alert.datastreams) == ("HeadraceDestinationAway", "west", NAMES)
@@ -98,7 +106,7 @@ def test_a_cluster_that_is_slow_for_a_moment_hides_nothing() -> None:
     slow = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 2 s", {"produce_unanswered_seconds": 2.0})
     monitor = Monitor()
     assert (
-        monitor.turns(2, movements({}), {"orders": Finding(LATE.verdict, LATE.incident, "", "east", slow)})
+        monitor.turns(2, movements({}), {"orders": TurnResult(LATE.verdict, LATE.incident, "", "east", slow)})
         == []
     )
     monitor.turns(1, movements({}), {"orders": LATE})
@@ -123,10 +131,14 @@ def test_what_is_late_again_after_it_has_caught_up_is_an_alert_of_its_own() -> N
 
 
 def test_windows_of_error_budgets_that_hold_the_outage_page_nobody() -> None:
-    fast = Burn(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
+    fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
     budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
-    late = Finding(Verdict(Standing.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east")
-    well = Finding(Verdict(Standing.WITHIN, 1.0, "well", budgets=budgets), WELL.incident, "", "east")
+    late = TurnResult(
+        LatencyVerdict(ObjectiveStatus.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east"
+    )
+    well = TurnResult(
+        LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well", budgets=budgets), WELL.incident, "", "east"
+    )
     monitor = Monitor()
     monitor.turns(10, movements({"orders": MovementState.SOURCE_AWAY}), {"orders": late})
     monitor.turns(60, movements({}), {"orders": well})

@@ -9,22 +9,26 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
-from monitor.alerts.conditions import AlertPatience, Conditions, Moment
-from monitor.burn.rates import Budget, Burn, read_rule
-from monitor.cycle import Finding
+from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.burn.rates import Budget, BurnResult, read_rule
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 ORDERS: Final = DatastreamName("orders")
 OPEN, CLOSED = Incident(is_open=True), Incident()
 FINDINGS: Final = {
-    "W": Finding(Verdict(Standing.WITHIN, 1.0, "well"), CLOSED, ""),
-    "L": Finding(Verdict(Standing.BREACHED, None, "late"), OPEN, "", "east"),
-    "w": Finding(Verdict(Standing.WITHIN, 1.0, "well again"), OPEN, ""),
-    "H": Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
-    "B": Finding(Verdict(Standing.BREACHED, None, "late; not copied", is_halted=True), OPEN, ""),
-    "l": Finding(Verdict(Standing.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""),
-    "U": Finding(Verdict(Standing.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
+    "W": TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), CLOSED, ""),
+    "L": TurnResult(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), OPEN, "", "east"),
+    "w": TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well again"), OPEN, ""),
+    "H": TurnResult(LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
+    "B": TurnResult(
+        LatencyVerdict(ObjectiveStatus.BREACHED, None, "late; not copied", is_halted=True), OPEN, ""
+    ),
+    "l": TurnResult(
+        LatencyVerdict(ObjectiveStatus.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""
+    ),
+    "U": TurnResult(LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
 }
 LETTERS: Final = {
     "HeadraceLatencyObjectiveBreached": "L",
@@ -36,7 +40,7 @@ LETTERS: Final = {
 
 def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
     """N: nothing can be judged; -: there is no such datastream."""
-    now = Moment(10_000 * number, 10.0 * number)
+    now = ClockReading(10_000 * number, 10.0 * number)
     if letter == "N":
         return conditions.nothing_judged("Pinot does not answer", now)
     return conditions.judged({ORDERS: FINDINGS[letter]} if letter in FINDINGS else {}, now)
@@ -80,29 +84,35 @@ def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
     fast, slow = read_rule("14.4 over 1 h and 5 m"), read_rule("1 over 3 d")
     objective = Objective(2_000, 99.5)
 
-    def fires(at: int, *burns: Burn) -> list[str]:
-        verdict = Verdict(Standing.WITHIN, 1.0, "well", budgets=(Budget(objective, 0.5, 30, burns),))
-        found = conditions.judged({ORDERS: Finding(verdict, CLOSED, "")}, Moment(at, float(at)))
+    def fires(at: int, *burns: BurnResult) -> list[str]:
+        verdict = LatencyVerdict(
+            ObjectiveStatus.WITHIN, 1.0, "well", budgets=(Budget(objective, 0.5, 30, burns),)
+        )
+        found = conditions.judged({ORDERS: TurnResult(verdict, CLOSED, "")}, ClockReading(at, float(at)))
         assert all("50% of the budget left" in one.description for one in found)
         return [one.kind.name for one in found]
 
     conditions = Conditions(AlertPatience())
-    assert fires(1, Burn(fast, 20.0, 20.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetBurning"]
-    assert fires(2, Burn(fast, 20.0, 0.0), Burn(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetWearing"]
-    assert fires(3, Burn(fast, 20.0, None), Burn(slow, None, None)) == ["HeadraceErrorBudgetWearing"]
-    assert fires(4, Burn(fast, 20.0, 0.0), Burn(slow, 0.5, 0.5)) == []
-    assert fires(5, Burn(fast, 20.0, None), Burn(slow, None, None)) == []
+    assert fires(1, BurnResult(fast, 20.0, 20.0), BurnResult(slow, 2.0, 2.0)) == [
+        "HeadraceErrorBudgetBurning"
+    ]
+    assert fires(2, BurnResult(fast, 20.0, 0.0), BurnResult(slow, 2.0, 2.0)) == ["HeadraceErrorBudgetWearing"]
+    assert fires(3, BurnResult(fast, 20.0, None), BurnResult(slow, None, None)) == [
+        "HeadraceErrorBudgetWearing"
+    ]
+    assert fires(4, BurnResult(fast, 20.0, 0.0), BurnResult(slow, 0.5, 0.5)) == []
+    assert fires(5, BurnResult(fast, 20.0, None), BurnResult(slow, None, None)) == []
 
 
 def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
     fast, slow = read_rule("14.4 over 1 h and 5 m"), read_rule("1 over 3 d")
 
     def fires(at: int, short: float | None, days: float | None) -> list[str]:
-        burns = Burn(fast, 20.0, short), Burn(slow, days, days)
-        verdict = Verdict(
-            Standing.WITHIN, 1.0, "well", budgets=(Budget(Objective(2_000, 99.5), 0.5, 30, burns),)
+        burns = BurnResult(fast, 20.0, short), BurnResult(slow, days, days)
+        verdict = LatencyVerdict(
+            ObjectiveStatus.WITHIN, 1.0, "well", budgets=(Budget(Objective(2_000, 99.5), 0.5, 30, burns),)
         )
-        found = conditions.judged({ORDERS: Finding(verdict, CLOSED, "")}, Moment(at, float(at)))
+        found = conditions.judged({ORDERS: TurnResult(verdict, CLOSED, "")}, ClockReading(at, float(at)))
         return [one.kind.name.removeprefix("HeadraceErrorBudget") for one in found]
 
     conditions = Conditions(AlertPatience())
@@ -118,9 +128,9 @@ def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
 
 def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     conditions = Conditions(AlertPatience())
-    helped = Finding(FINDINGS["L"].verdict, OPEN, "rebalance r-1 asked for", "east")
-    conditions.judged({ORDERS: helped}, Moment(5_000, 5.0))
-    (alert,) = conditions.judged({ORDERS: FINDINGS["L"]}, Moment(15_000, 15.0))
+    helped = TurnResult(FINDINGS["L"].verdict, OPEN, "rebalance r-1 asked for", "east")
+    conditions.judged({ORDERS: helped}, ClockReading(5_000, 5.0))
+    (alert,) = conditions.judged({ORDERS: FINDINGS["L"]}, ClockReading(15_000, 15.0))
     assert (alert.since_ms, alert.datastream, alert.cluster) == (5_000, ORDERS, "east")
     assert alert.description == "late"
     assert alert.done == "rebalance r-1 asked for"

@@ -16,24 +16,26 @@ from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.alerts.alert import Notice, Style
+from monitor.alerts.alert import AlertNotice, Style
 from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.messages import grouped_by
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
-from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, Standstill
+from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
-LATE: Final = Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "", "east")
-WELL: Final = Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "", "east")
+LATE: Final = TurnResult(
+    LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "", "east"
+)
+WELL: Final = TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "", "east")
 ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 
 
@@ -44,9 +46,9 @@ class Memory:
 
     def __init__(self, before: Callable[[], None] = lambda: None) -> None:
         self.before = before
-        self.messages: list[list[Notice]] = []
+        self.messages: list[list[AlertNotice]] = []
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         self.before()
         self.messages.append(list(notices))
 
@@ -62,7 +64,7 @@ class Rig:
         clock: Clock,
         *receivers: Memory,
         schedule: Schedule | None = None,
-        standstill: Standstill | None = None,
+        standstill: PauseDetector | None = None,
     ) -> None:
         self.metrics = AlertMetrics()
         self.silences: list[Silence] = []
@@ -85,7 +87,7 @@ class Rig:
             Conditions(patience), style, lambda: self.silences, deliveries, clock, self.metrics
         )
 
-    def judged(self, **found: Finding) -> None:
+    def judged(self, **found: TurnResult) -> None:
         self.dispatch.judged({DatastreamName(name): one for name, one in found.items()}, NOTHING_KNOWN)
 
     def metric(self, name: str) -> float:
@@ -235,7 +237,7 @@ def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobo
 def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_judging: bool) -> None:
     """The place of a leader that stood still is soon another one's, also if a turn ends after it."""
     clock, receiver = ManualClock(), Memory()
-    standstill = Standstill(clock)
+    standstill = PauseDetector(clock)
     rig = Rig(clock, receiver, standstill=standstill)
     rig.judged(orders=LATE)
     seen = standstill.count()
@@ -252,7 +254,7 @@ def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_jud
 
 def test_where_nobody_says_who_judges_alerts_are_told_when_a_lease_would_be_over() -> None:
     clock, receiver = ManualClock(), Memory()
-    standstill = Standstill(clock)
+    standstill = PauseDetector(clock)
     rig = Rig(clock, receiver, standstill=standstill)
     clock.advance(60.0)
     assert not standstill.is_settled
@@ -267,7 +269,7 @@ def test_where_nobody_says_who_judges_alerts_are_told_when_a_lease_would_be_over
 
 def test_a_turn_that_takes_long_is_no_standstill() -> None:
     clock = ManualClock()
-    standstill = Standstill(clock)
+    standstill = PauseDetector(clock)
     for _ in range(int(LEASE_SECONDS)):
         clock.advance(1.0)
         assert standstill.is_settled
@@ -292,7 +294,7 @@ def test_the_end_of_the_monitor_waits_for_nobody_who_is_frozen() -> None:
 def test_alerts_of_one_cluster_are_one_message() -> None:
     receiver = Memory()
     with running(receiver, schedule=Schedule(3600.0, 3600.0)) as rig:
-        elsewhere = Finding(LATE.verdict, LATE.incident, "", "west")
+        elsewhere = TurnResult(LATE.verdict, LATE.incident, "", "west")
         rig.judged(orders=LATE, clicks=LATE, users=elsewhere)
     assert sorted(len(one) for one in receiver.messages) == [1, 2]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.alerts.alert import Alert, Notice, Style, rfc3339
+from monitor.alerts.alert import Alert, AlertNotice, Style, rfc3339
 from monitor.alerts.catalogue import BLIND, LATE
 from monitor.alerts.deliveries.messages import subject_of, text_of, webhook_body
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs/{alertname}/", "https://here")
 
 
-def late(name: str, ended_ms: int | None = None) -> Notice:
+def late(name: str, ended_ms: int | None = None) -> AlertNotice:
     alert = Alert(LATE, f"{name} is late", "p99 is 9 s", 1_000, name, "east", "rebalance r-1 asked for")
     return STYLE.notice(alert, ended_ms)
 

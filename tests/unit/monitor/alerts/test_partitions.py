@@ -10,21 +10,32 @@ import pytest
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity, Style
-from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
 from monitor.alerts.told import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
-from monitor.movement.summary import NOTHING_KNOWN, LossAhead, Movement, Movements, Moving, StateCount
+from monitor.movement.summary import (
+    NOTHING_KNOWN,
+    DatastreamStates,
+    FleetMovement,
+    LossAhead,
+    Movement,
+    StateCount,
+)
 
 BEGIN_MS: Final = 1_764_000_000_000
 ORDERS: Final = DatastreamName("orders")
-WELL: Final = {ORDERS: Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "")}
-LATE: Final = {ORDERS: Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "")}
+WELL: Final = {ORDERS: TurnResult(LatencyVerdict(ObjectiveStatus.WITHIN, 1.0, "well"), Incident(), "")}
+LATE: Final = {
+    ORDERS: TurnResult(LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"), Incident(is_open=True), "")
+}
 HALTED: Final = {
-    ORDERS: Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), Incident(), "")
+    ORDERS: TurnResult(
+        LatencyVerdict(ObjectiveStatus.HALTED, None, "not copied", is_halted=True), Incident(), ""
+    )
 }
 STALL, SOURCE_AWAY, REWIND = MovementState.STALL, MovementState.SOURCE_AWAY, MovementState.REWIND
 PAUSED: Final = MovementState.PAUSED_BY_ITSELF
@@ -35,9 +46,9 @@ def a_count(state: MovementState, partitions: int = 3) -> StateCount:
     return StateCount(state, partitions, "t-1", "no progress at 7", BEGIN_MS)
 
 
-def moving(*states: MovementState, loss: LossAhead | None = None, is_complete: bool = True) -> Movements:
+def moving(*states: MovementState, loss: LossAhead | None = None, is_complete: bool = True) -> FleetMovement:
     movement = Movement(tuple(a_count(one) for one in states), loss)
-    return Movements({ORDERS: Moving("east", movement)}, is_complete)
+    return FleetMovement({ORDERS: DatastreamStates("east", movement)}, is_complete)
 
 
 class Monitor:
@@ -47,20 +58,23 @@ class Monitor:
         self.conditions, self.number = Conditions(AlertPatience()), 0
 
     def turns(
-        self, movements: Movements, times: int = 1, findings: dict[DatastreamName, Finding] | None = None
+        self,
+        movements: FleetMovement,
+        times: int = 1,
+        findings: dict[DatastreamName, TurnResult] | None = None,
     ) -> list[Alert]:
         found: list[Alert] = []
         for _ in range(times):
             self.number += 1
-            now = Moment(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
+            now = ClockReading(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
             found = self.conditions.judged(findings if findings is not None else {}, now, movements)
         return found
 
-    def blind(self, movements: Movements, times: int = 1) -> list[Alert]:
+    def blind(self, movements: FleetMovement, times: int = 1) -> list[Alert]:
         found: list[Alert] = []
         for _ in range(times):
             self.number += 1
-            now = Moment(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
+            now = ClockReading(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
             found = self.conditions.nothing_judged("Pinot is away", now, movements)
         return found
 
@@ -133,7 +147,7 @@ def test_what_comes_and_goes_is_one_alert_until_it_is_gone_for_a_while() -> None
     ("findings", "kind"), [(LATE, "LatencyObjectiveBreached"), (HALTED, "DatastreamHalted")]
 )
 def test_a_state_that_begins_within_another_alert_is_named_there(
-    findings: dict[DatastreamName, Finding], kind: str
+    findings: dict[DatastreamName, TurnResult], kind: str
 ) -> None:
     monitor = Monitor()
     (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
@@ -180,7 +194,7 @@ def test_nothing_is_over_while_not_all_instances_are_heard() -> None:
     assert monitor.turns(moving(is_complete=False), 30) == [first]
     assert monitor.turns(NOTHING_KNOWN, 30) == [first]
     assert names(monitor.blind(NOTHING_KNOWN, 30)) == ["NothingJudged", "PartitionsStalled"]
-    assert monitor.turns(Movements({}, is_complete=True)) == [], "there is no such datastream any more"
+    assert monitor.turns(FleetMovement({}, is_complete=True)) == [], "there is no such datastream any more"
 
 
 def test_what_partitions_do_is_known_without_measurements() -> None:
@@ -191,12 +205,12 @@ def test_what_partitions_do_is_known_without_measurements() -> None:
     assert names(monitor.blind(moving(STALL), 9)) == ["LatencyObjectiveBreached", "NothingJudged"]
 
 
-def away(since_ms: int) -> Movements:
+def away(since_ms: int) -> FleetMovement:
     movement = Movement((replace(a_count(SOURCE_AWAY), since_ms=since_ms),))
-    return Movements({ORDERS: Moving("east", movement)}, True)
+    return FleetMovement({ORDERS: DatastreamStates("east", movement)}, True)
 
 
-def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, Finding]:
+def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, TurnResult]:
     return {ORDERS: replace(LATE[ORDERS], diagnosis=Diagnosis(cause, f"{cause}: why"), action=action)}
 
 

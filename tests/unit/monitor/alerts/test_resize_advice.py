@@ -12,7 +12,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed
 from monitor.adapters.rest_service import RestAdvice
 from monitor.alerts.alert import Alert
-from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
 from monitor.alerts.resize_advice import Resize, ResizeWatch, resize_of
 
 MONDAY: Final = 1_767_571_200_000  # 2026-01-05 00:00 UTC
@@ -83,7 +83,7 @@ class Fleet:
         alerts: list[Alert] = []
         for _ in range(count):
             self.minute += 1
-            now = Moment(MONDAY + 60_000 * self.minute, 60.0 * self.minute)
+            now = ClockReading(MONDAY + 60_000 * self.minute, 60.0 * self.minute)
             alerts = self.conditions.judged({}, now, own=self.watch.alerts(now.ms))
         return alerts
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.objectives.objective import Objective
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget, read_rule
-from monitor.burn.tally import Tally, late_records
+from monitor.burn.tally import LatencyTally, late_records
 from monitor.settings import MonitorSettings
 
 RULES = [read_rule(text) for text in MonitorSettings().burn_rates]
@@ -54,7 +54,7 @@ def test_what_is_no_rule_is_refused_by_the_settings(text: str) -> None:
 
 def budget_of(bad: Mapping[int, float], days: int = 30) -> Budget:
     """`bad`: the share of late records by window; None of the others is known."""
-    tallies = {seconds: Tally(1_000, 1_000 * share) for seconds, share in bad.items()}
+    tallies = {seconds: LatencyTally(1_000, 1_000 * share) for seconds, share in bad.items()}
     return judge_budget(OBJECTIVE, tallies, RULES, 100, days)
 
 

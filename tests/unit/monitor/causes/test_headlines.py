@@ -11,9 +11,9 @@ from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import Inquiry
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.records.book import IncidentBook
 from monitor.records.record import IncidentRecord, Phase
 from tests.unit.monitor.causes.test_judge import (
@@ -41,8 +41,8 @@ def record_of(found: Iterable[Diagnosis | None]) -> IncidentRecord:
     book = IncidentBook()
     known: dict[str, IncidentRecord] = {}
     for number, diagnosis in enumerate(found):
-        verdict = Verdict(Standing.BREACHED, None, "late")
-        finding = Finding(verdict, Incident(is_open=True), "", "east", diagnosis)
+        verdict = LatencyVerdict(ObjectiveStatus.BREACHED, None, "late")
+        finding = TurnResult(verdict, Incident(is_open=True), "", "east", diagnosis)
         for record in book.judged({ORDERS: finding}, 1_000 + 1_000 * TURN_SECONDS * number):
             known[record.id] = record
     (record,) = known.values()

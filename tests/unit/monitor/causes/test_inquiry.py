@@ -12,7 +12,7 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import Evidence, LaneEvidence, Phases
-from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS, Answer, Inquiry
+from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS, Inquiry, InquiryResult
 
 ORDERS = DatastreamName("orders")
 
@@ -33,7 +33,7 @@ class Lanes:
         return Evidence((replace(lane, hold=QuotaHold(self.owner, 0.5)),))
 
 
-Look = Callable[..., Answer]
+Look = Callable[..., InquiryResult]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def inquiry() -> Inquiry:
 
 @pytest.fixture
 def look(inquiry: Inquiry, lanes: Lanes) -> Look:
-    def at(now: float, name: DatastreamName = ORDERS) -> Answer:
+    def at(now: float, name: DatastreamName = ORDERS) -> InquiryResult:
         return inquiry.look(name, lanes.say, 1_000, now)
 
     return at
@@ -73,8 +73,8 @@ def test_only_another_cause_is_news(look: Look, lanes: Lanes) -> None:
 def test_a_failure_is_said_and_is_no_news_of_the_cause(look: Look, lanes: Lanes) -> None:
     look(0.0)
     lanes.owner = None
-    assert look(10.0) == Answer(failure="restarting")
-    assert look(11.0) == Answer(failure="restarting")
+    assert look(10.0) == InquiryResult(failure="restarting")
+    assert look(11.0) == InquiryResult(failure="restarting")
     lanes.owner = QuotaOwner.SOURCE
     assert look(20.0).diagnosis is not None
     assert not look(20.0).is_news

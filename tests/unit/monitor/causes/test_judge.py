@@ -9,11 +9,11 @@ import pytest
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
+from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.judge import diagnose
 from monitor.movement.states import MovementState as S
 
-C, Q, From = Cause, QuotaOwner, Origin
+C, Q, From = Cause, QuotaOwner, BacklogOrigin
 LIMIT_MS = 1_000
 IN_TIME = Phases(2, 1, 2, 5)
 PRODUCING = Phases(20, 10, 20, 4_950)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mirror.errors import HeadraceError
 from monitor.alerts.alert import Alert, AlertKey, Style
-from monitor.alerts.conditions import Conditions, Moment
+from monitor.alerts.conditions import ClockReading, Conditions
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
@@ -92,7 +92,7 @@ class Month:
 
     def _turn(self, step: int) -> None:
         self.turns += 1
-        now = Moment(self.world.now_ms(), self.world.monotonic())
+        now = ClockReading(self.world.now_ms(), self.world.monotonic())
         before = {one.key: one for one in self._firing}
         try:
             assert not self._cycle.held_by()

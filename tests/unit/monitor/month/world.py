@@ -14,15 +14,15 @@ from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import Act, Record
-from monitor.burn.pieces import Piece
+from monitor.actions.policy import ActionRecord, RebalanceAction
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause
 from monitor.causes.evidence import Evidence
-from monitor.latency import Observation, Observations, Source, Subject
-from monitor.movement.summary import NOTHING_KNOWN, Movements
-from monitor.objectives.past import TopicSums
-from monitor.ports import Hold, Preview
+from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
+from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
+from monitor.objectives.past import TopicLatencySums
+from monitor.ports import LeaseHold, Preview
 from tests.unit.monitor.month.flow import (
     OBJECTIVE_MS,
     PER_DAY,
@@ -82,10 +82,10 @@ class World:
         self.troubles = _troubles(rng)
         self.blind = _outages(self, rng)
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         return NOTHING_KNOWN
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         return {
             name: replace(one, halted="a cluster does not answer")
             if self._is(self.flows[name].halted)
@@ -97,9 +97,9 @@ class World:
     def has_own_monitor(self) -> bool:
         return False
 
-    def hold(self) -> Hold:
-        acts = [Act(name, START_MS + step * STEP_SECONDS * 1_000) for step, name in self.asked]
-        return Hold("", Record(acts=acts))
+    def hold(self) -> LeaseHold:
+        acts = [RebalanceAction(name, START_MS + step * STEP_SECONDS * 1_000) for step, name in self.asked]
+        return LeaseHold("", ActionRecord(acts=acts))
 
     def release(self) -> None:
         """Nobody waits for it."""
@@ -108,7 +108,7 @@ class World:
         """What is the matter with it now."""
         return next((one for one in self.troubles[name] if one.first <= self.step < one.end), None)
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         name = DatastreamName(subject.source.group)
         flow, step = self.flows[name], self.step
         if self._is(flow.halted):
@@ -143,8 +143,8 @@ class World:
         }
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         self._answer()
         first, end = (
             min(max(0, (moment - START_MS) // (1_000 * STEP_SECONDS)), self.step + 1) for moment in piece
@@ -153,7 +153,7 @@ class World:
         counts = [flow.counts(first, end) for flow in flows.values()]
         stale = [flow.stale_seconds(first, end) for flow in flows.values()]
         places = [(*_source(name), "t") for name in flows]
-        return TopicSums(
+        return TopicLatencySums(
             places,
             [sum(one) for one in counts],
             {age: [late_records(one, age) for one in counts] for age in milliseconds},
@@ -168,10 +168,10 @@ class World:
         """Seconds."""
         return float((self.step + 1) * STEP_SECONDS)
 
-    def _observation(self, flow: Flow, first: int) -> Observation | None:
+    def _observation(self, flow: Flow, first: int) -> LatencyObservation | None:
         counts, is_unknown = flow.counts(first, self.step + 1), self._is(flow.unknown)
         lag = 0 if is_unknown else round(float(flow.counted_lag_ms[self.step]))
-        return Observation(sum(counts), counts, lag, 4 * is_unknown)
+        return LatencyObservation(sum(counts), counts, lag, 4 * is_unknown)
 
     def _is(self, flags: Flags) -> bool:
         return bool(flags[self.step])
@@ -258,6 +258,8 @@ def _source(name: DatastreamName) -> Source:
     return Source(name, "east")
 
 
-def _subject(name: DatastreamName, budgeted: Collection[DatastreamName]) -> Subject:
+def _subject(name: DatastreamName, budgeted: Collection[DatastreamName]) -> ObjectiveSubject:
     budgets = (OBJECTIVE,) if name in budgeted else ()
-    return Subject(LatencyObjective(OBJECTIVE_MS), _source(name), TopicSelection("t"), objectives=budgets)
+    return ObjectiveSubject(
+        LatencyObjective(OBJECTIVE_MS), _source(name), TopicSelection("t"), objectives=budgets
+    )

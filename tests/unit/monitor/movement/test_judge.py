@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from mirror.model.datastreams.lanes import PauseCause
-from mirror.model.movement.history import NO_HISTORY, Waypoint
+from mirror.model.movement.history import NO_HISTORY, LaneSample
 from monitor.movement.judge import judge_lane
-from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
+from monitor.movement.states import LaneActivity, LaneFacts, LaneJudgement, MovementState
 from tests.fakes.partition_lives import PartitionLife
 
 S, C, A = MovementState, PauseCause, LaneActivity
@@ -229,7 +229,7 @@ def behind_a_transaction(copied: float) -> PartitionLife:
     return life.run(60, 100, copied)
 
 
-def judged(case: Case) -> Judgement:
+def judged(case: Case) -> LaneJudgement:
     life = case.live()
     return judge_lane(life.history, case.facts, life.now + case.later)
 
@@ -279,10 +279,10 @@ def test_false_reading_303_reports_that_come_quicker_than_news_of_the_end_keep_t
     for number in range(600):
         now = number / 10
         end = 1_000_000 - 100 * (number % 10 == 0) + number * 20
-        history = history.after(Waypoint(now, 1_000 + number * 10, end, end, 900_000))
+        history = history.after(LaneSample(now, 1_000 + number * 10, end, end, 900_000))
     assert history.waypoints[-1].at - history.waypoints[0].at > 55
     assert judge_lane(history, COPIES, now).state is S.WARN
-    ahead = NO_HISTORY.after(Waypoint(0.0, 120, 100, 100, 0))
+    ahead = NO_HISTORY.after(LaneSample(0.0, 120, 100, 100, 0))
     assert judge_lane(ahead, COPIES, 1.0).state is S.OK, "the end is old, and no lag is below 0"
 
 

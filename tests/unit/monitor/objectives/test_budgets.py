@@ -8,15 +8,17 @@ from mirror.errors import AnalyticsError
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
-from monitor.burn.pieces import Piece
+from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
-from monitor.latency import Source, Subject
+from monitor.latency import ObjectiveSubject, Source
 from monitor.objectives.budgets import Budgets
-from monitor.objectives.past import TopicSums
+from monitor.objectives.past import TopicLatencySums
 from tests.fakes.clock import ManualClock
 
 SOURCE, ORDERS = Source("orders", "east"), DatastreamName("orders")
-SUBJECT = Subject(None, SOURCE, TopicSelection("t"), objectives=(Objective(1_000, 99.0, period_days=1),))
+SUBJECT = ObjectiveSubject(
+    None, SOURCE, TopicSelection("t"), objectives=(Objective(1_000, 99.0, period_days=1),)
+)
 RULE = read_rule("10 over 1 h and 5 m")
 
 
@@ -28,11 +30,11 @@ class Constant:
         self.questions = 0
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         self.questions += 1
         late = {age: [self._late] for age in milliseconds}
-        return TopicSums([(*SOURCE, "t")], [1_000], late, {})
+        return TopicLatencySums([(*SOURCE, "t")], [1_000], late, {})
 
 
 def looks_again(late_share: float, after_seconds: float) -> bool:
@@ -60,8 +62,8 @@ class LastHour(Constant):
         self.is_away = False
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         found = super().past(piece, milliseconds, together)
         if self.is_away or piece.since_ms < self._clock.now_ms() - 4_200_000:
             raise AnalyticsError("measurements older than an hour require Pinot")

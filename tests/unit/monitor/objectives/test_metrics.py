@@ -9,8 +9,8 @@ from prometheus_client import generate_latest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.metrics import AlertMetrics
-from monitor.burn.rates import Budget, Burn, read_rule
-from monitor.latency import Standing, Verdict
+from monitor.burn.rates import Budget, BurnResult, read_rule
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 
 OBJECTIVE: Final = Objective(2_000, 99.5)
 RULE: Final = read_rule("14.4 over 1 h and 5 m")
@@ -25,8 +25,10 @@ def lines(metrics: AlertMetrics) -> list[str]:
 
 def judged(left: float | None, long_rate: float | None, short_rate: float | None) -> AlertMetrics:
     metrics = AlertMetrics()
-    budget = Budget(OBJECTIVE, left, 30, (Burn(RULE, long_rate, short_rate),))
-    metrics.objectives.show({ORDERS: Verdict(Standing.BREACHED, 1.0, "late", budgets=(budget,))})
+    budget = Budget(OBJECTIVE, left, 30, (BurnResult(RULE, long_rate, short_rate),))
+    metrics.objectives.show(
+        {ORDERS: LatencyVerdict(ObjectiveStatus.BREACHED, 1.0, "late", budgets=(budget,))}
+    )
     return metrics
 
 
@@ -39,7 +41,7 @@ def test_a_budget_with_its_burn_rates_by_window() -> None:
     assert [one for one in standings if one.endswith(" 1.0")] == [
         'headrace_objective_standing{datastream="orders",standing="breached"} 1.0'
     ]
-    assert len(standings) == len(Standing)
+    assert len(standings) == len(ObjectiveStatus)
 
 
 def test_what_is_not_known_has_no_series() -> None:

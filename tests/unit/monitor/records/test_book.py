@@ -9,35 +9,39 @@ import pytest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.worth import Worth
+from monitor.actions.worth import PredictedSaving
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.cycle import Finding
+from monitor.cycle import TurnResult
 from monitor.incidents import Incident
-from monitor.latency import Standing, Verdict
+from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
-from monitor.movement.summary import NOTHING_KNOWN, Movement, Movements, Moving, StateCount
-from monitor.records.book import NO_MATTERS, IncidentBook, Matter, resumed
-from monitor.records.record import Gain, IncidentRecord, Phase, record_from_json, record_to_json
+from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement, StateCount
+from monitor.records.book import NO_MATTERS, DatastreamProblem, IncidentBook, resumed
+from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_from_json, record_to_json
 
 ORDERS: Final = DatastreamName("orders")
 OBJECTIVE: Final = Objective(2_000, 99.5)
-AWAY: Final = {ORDERS: [Matter("HeadraceSourceAway", "east", "9 partitions waiting for the source")]}
-BOTH: Final = {ORDERS: [*AWAY[ORDERS], Matter("HeadraceDataLossAhead", "east", "data are lost in 40 min")]}
+AWAY: Final = {
+    ORDERS: [DatastreamProblem("HeadraceSourceAway", "east", "9 partitions waiting for the source")]
+}
+BOTH: Final = {
+    ORDERS: [*AWAY[ORDERS], DatastreamProblem("HeadraceDataLossAhead", "east", "data are lost in 40 min")]
+}
 
 
-def a_finding(standing: Standing, left: float | None = None, *, is_open: bool = True) -> Finding:
+def a_finding(standing: ObjectiveStatus, left: float | None = None, *, is_open: bool = True) -> TurnResult:
     budgets = (Budget(OBJECTIVE, left, 30),)
-    verdict = Verdict(standing, None, standing.value, budgets=budgets)
-    return Finding(verdict, Incident(is_open=is_open), "", "east")
+    verdict = LatencyVerdict(standing, None, standing.value, budgets=budgets)
+    return TurnResult(verdict, Incident(is_open=is_open), "", "east")
 
 
-def late(left: float | None = None) -> dict[DatastreamName, Finding]:
-    return {ORDERS: a_finding(Standing.BREACHED, left)}
+def late(left: float | None = None) -> dict[DatastreamName, TurnResult]:
+    return {ORDERS: a_finding(ObjectiveStatus.BREACHED, left)}
 
 
-def well(left: float | None = None, *, is_open: bool = False) -> dict[DatastreamName, Finding]:
-    return {ORDERS: a_finding(Standing.WITHIN, left, is_open=is_open)}
+def well(left: float | None = None, *, is_open: bool = False) -> dict[DatastreamName, TurnResult]:
+    return {ORDERS: a_finding(ObjectiveStatus.WITHIN, left, is_open=is_open)}
 
 
 def phases(record: IncidentRecord) -> list[Phase]:
@@ -58,10 +62,10 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
 
 
-def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> Movements:
+def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> FleetMovement:
     counts = (StateCount(MovementState.SOURCE_AWAY, partitions, "t-0", "no answer", 1, idle),)
     movement = Movement(counts if partitions else ())
-    return Movements({ORDERS: Moving("east", movement)}, is_complete)
+    return FleetMovement({ORDERS: DatastreamStates("east", movement)}, is_complete)
 
 
 @pytest.mark.parametrize(
@@ -72,16 +76,16 @@ def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> Movem
         (moving(3, idle=3), None, 0, 10),
         (moving(0), None, 0, 10),
         (moving(0, is_complete=False), None, 10, 0),
-        (moving(3, idle=3), Standing.UNKNOWN, 0, 10),
-        (moving(0), Standing.WITHIN, 0, 0),
-        (moving(3, idle=3), Standing.BREACHED, 10, 0),
-        (moving(3, idle=3), Standing.HALTED, 0, 0),
-        (moving(0), Standing.HALTED, 10, 0),
-        (NOTHING_KNOWN, Standing.WITHIN, 10, 0),
+        (moving(3, idle=3), ObjectiveStatus.UNKNOWN, 0, 10),
+        (moving(0), ObjectiveStatus.WITHIN, 0, 0),
+        (moving(3, idle=3), ObjectiveStatus.BREACHED, 10, 0),
+        (moving(3, idle=3), ObjectiveStatus.HALTED, 0, 0),
+        (moving(0), ObjectiveStatus.HALTED, 10, 0),
+        (NOTHING_KNOWN, ObjectiveStatus.WITHIN, 10, 0),
     ],
 )
 def test_bad_seconds_are_those_with_waiting_records_or_a_missed_objective(
-    movements: Movements, standing: Standing | None, bad: float, unknown: float
+    movements: FleetMovement, standing: ObjectiveStatus | None, bad: float, unknown: float
 ) -> None:
     """The alert fires all the time: it lingers after its cause."""
     book = IncidentBook()
@@ -136,7 +140,7 @@ def test_its_time_is_bad_well_or_unknown() -> None:
     book.judged(well(is_open=True), 15_000)
     book.nothing_judged(35_000)
     book.nothing_judged(55_000, AWAY)
-    book.judged({ORDERS: a_finding(Standing.UNKNOWN)}, 56_000)
+    book.judged({ORDERS: a_finding(ObjectiveStatus.UNKNOWN)}, 56_000)
     book.judged(late(), 600_000)
     (closed,) = book.judged(well(), 601_000)
     assert closed.bad_seconds == 10 + 20
@@ -164,12 +168,12 @@ def test_while_nothing_can_be_judged_what_was_late_stays_so_and_what_was_seen_ma
 def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest() -> None:
     hot = Diagnosis(Cause.HOT_PARTITION, "hot partition: t-1 has 90 % of the load", {"share": 0.9})
     book = IncidentBook()
-    (opened,) = book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=hot)}, 1_000)
+    (opened,) = book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=hot)}, 1_000)
     assert (opened.cause, opened.evidence) == ("hot partition", {"share": 0.9})
     assert opened.timeline[-1].text == "hot partition: t-1 has 90 % of the load"
     more, unclear = replace(hot, evidence={"share": 0.95}), Diagnosis(Cause.UNKNOWN, "nobody knows")
-    assert not book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=more)}, 11_000)
-    assert not book.judged({ORDERS: replace(a_finding(Standing.BREACHED), diagnosis=unclear)}, 21_000)
+    assert not book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=more)}, 11_000)
+    assert not book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=unclear)}, 21_000)
     (closed,) = book.judged(well(), 31_000)
     assert (closed.cause, closed.evidence) == ("hot partition", {"share": 0.95})
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
@@ -177,7 +181,7 @@ def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest
 
 def test_a_decision_to_do_nothing_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
     book, found = IncidentBook(), Diagnosis(Cause.BROKER_QUOTA, "a broker throttles")
-    breached = replace(a_finding(Standing.BREACHED), diagnosis=found)
+    breached = replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=found)
     decided = replace(breached, decision="a rebalance would not help: 0 partitions move")
     (record,) = book.judged({ORDERS: decided}, 1_000)
     assert phases(record) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.DECIDED]
@@ -218,13 +222,13 @@ def test_a_recovered_incident_says_when_it_closes() -> None:
 @pytest.mark.parametrize(
     ("worth", "expected", "saved"),
     [
-        (Worth(300.0, "saves", 400.0), Gain(11_000, 400.0, 300.0, 50.0), 350.0),
-        (Worth(None, "saves an unknown time"), Gain(11_000, None, None, 50.0), None),
-        (Worth(10.0, "saves", 20.0), Gain(11_000, 20.0, 10.0, 50.0), -30.0),
+        (PredictedSaving(300.0, "saves", 400.0), RebalanceGain(11_000, 400.0, 300.0, 50.0), 350.0),
+        (PredictedSaving(None, "saves an unknown time"), RebalanceGain(11_000, None, None, 50.0), None),
+        (PredictedSaving(10.0, "saves", 20.0), RebalanceGain(11_000, 20.0, 10.0, 50.0), -30.0),
     ],
 )
 def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
-    worth: Worth, expected: Gain, saved: float | None
+    worth: PredictedSaving, expected: RebalanceGain, saved: float | None
 ) -> None:
     book = IncidentBook()
     book.judged(late(), 1_000)

@@ -14,25 +14,25 @@ from mirror.errors import Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
-from monitor.burn.pieces import Piece
-from monitor.latency import Source, Subject
-from monitor.objectives.past import Place, TopicSums
+from monitor.burn.pieces import TimeRangePiece
+from monitor.latency import ObjectiveSubject, Source
+from monitor.objectives.past import Place, TopicLatencySums
 from monitor.records.deliveries import DeliveryCounts, deliveries_of
 from monitor.records.record import DeliveryCost, IncidentRecord
 from tests.fakes.clock import ManualClock
 
 SOURCE: Final = Source("orders", "east")
 MINUTE_MS: Final = 60_000
-ORDERS: Final = Subject(
+ORDERS: Final = ObjectiveSubject(
     LatencyObjective(1_000), SOURCE, TopicSelection("a|b"), objectives=(Objective(2_000, 99.5),)
 )
 SHORT, LONG = "p99 within 1000 ms", "99.5 % within 2000 ms over 30 d"
 
 
-def sums(places: Sequence[Place]) -> TopicSums:
+def sums(places: Sequence[Place]) -> TopicLatencySums:
     """Ten records a topic, of which three are later than a second and one later than two."""
     late = {1_000: [3.0] * len(places), 2_000: [1.0] * len(places)}
-    return TopicSums(places, [10] * len(places), late, {})
+    return TopicLatencySums(places, [10] * len(places), late, {})
 
 
 class Stored:
@@ -41,11 +41,11 @@ class Stored:
     def __init__(self) -> None:
         self.places: list[Place] = [(*SOURCE, "a"), (*SOURCE, "other"), ("clicks", "east", "a")]
         self.is_away = False
-        self.asked: list[tuple[Piece, frozenset[int], frozenset[Source]]] = []
+        self.asked: list[tuple[TimeRangePiece, frozenset[int], frozenset[Source]]] = []
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
         if self.is_away:
             raise Unreachable("away")
         self.asked.append((piece, frozenset(milliseconds), frozenset(together)))
@@ -76,7 +76,7 @@ def test_it_is_counted_once_when_all_of_it_is_stored(site: Site) -> None:
     assert found is not None
     assert found.deliveries is not None
     assert set(found.deliveries) == {DeliveryCost(SHORT, 10, 3.0), DeliveryCost(LONG, 10, 1.0)}
-    piece = Piece(site.over.opened_ms, site.over.closed_ms or 0)
+    piece = TimeRangePiece(site.over.opened_ms, site.over.closed_ms or 0)
     assert site.stored.asked == [(piece, frozenset({1_000, 2_000}), frozenset())]
     assert not site.counts.is_due
     site.counts.add(found, ORDERS)

@@ -15,22 +15,22 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
-from monitor.actions.policy import Record
-from monitor.alerts.alert import Notice, Style
+from monitor.actions.policy import ActionRecord
+from monitor.alerts.alert import AlertNotice, Style
 from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
-from monitor.burn.pieces import Piece
+from monitor.alerts.told import InheritedAlerts, matters_of, told_alerts
+from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence
-from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
+from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
 from monitor.incidents import IncidentPolicy
-from monitor.latency import Observation, Observations, Source, Subject
-from monitor.movement.summary import NOTHING_KNOWN, Movements
-from monitor.objectives.past import TopicSums
-from monitor.ports import Hold, Preview
+from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
+from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
+from monitor.objectives.past import TopicLatencySums
+from monitor.ports import LeaseHold, Preview
 from monitor.records.book import resumed
 from monitor.records.deliveries import DeliveryCounts
 from monitor.records.keeper import IncidentKeeper
@@ -38,7 +38,7 @@ from monitor.records.record import (
     DeliveryCost,
     IncidentRecord,
     Phase,
-    Stored,
+    StoredMonitorState,
     record_from_json,
     record_to_json,
 )
@@ -47,9 +47,9 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 ORDERS: Final = DatastreamName("orders")
 SOURCE: Final = Source("orders", "east")
-UNKNOWN: Final = Observation(0, (0,) * LATENCY_BUCKETS, 0, unaged=1)
-GOOD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 0)
-BAD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
+UNKNOWN: Final = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 0, unaged=1)
+GOOD: Final = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 0)
+BAD: Final = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 99_999)
 
 
 class Topic:
@@ -63,9 +63,9 @@ class Topic:
         self.owners = 0
         self.calls = 0
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMonitorState:
         self.answer()
-        return Stored(self.stored(), dict(self.notes))
+        return StoredMonitorState(self.stored(), dict(self.notes))
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         self.answer()
@@ -90,7 +90,7 @@ class Opened:
         self.topic = topic
         self.owner = 0
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMonitorState:
         self.topic.owners += 1
         self.owner = self.topic.owners
         return self.topic.load()
@@ -108,12 +108,12 @@ class Site:
 
     def __init__(self) -> None:
         self.topic, self.clock, self.seen = Topic(), ManualClock(), GOOD
-        self.notices: list[Notice] = []
+        self.notices: list[AlertNotice] = []
         self.asked = 0
         self.halted = ""
 
-    def subjects(self) -> Mapping[DatastreamName, Subject]:
-        return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
+    def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
+        return {ORDERS: ObjectiveSubject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
@@ -121,23 +121,23 @@ class Site:
         return {SOURCE: {"t": self.seen}}
 
     def past(
-        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
-    ) -> TopicSums:
-        return TopicSums([(*SOURCE, "t")], [40], {key: [2.5] for key in milliseconds}, {})
+        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicLatencySums:
+        return TopicLatencySums([(*SOURCE, "t")], [40], {key: [2.5] for key in milliseconds}, {})
 
-    def movements(self) -> Movements:
+    def movements(self) -> FleetMovement:
         return NOTHING_KNOWN
 
     def has_own_monitor(self) -> bool:
         return False
 
-    def hold(self) -> Hold:
-        return Hold("", Record())
+    def hold(self) -> LeaseHold:
+        return LeaseHold("", ActionRecord())
 
     def release(self) -> None:
         """Nobody waits for it."""
 
-    def evidence(self, subject: Subject) -> Evidence:
+    def evidence(self, subject: ObjectiveSubject) -> Evidence:
         hold = QuotaHold(QuotaOwner.TASK, 0.5)
         return Evidence(tuple(LaneEvidence(f"t-{one}", task="a", lag_ms=9_000, hold=hold) for one in (0, 1)))
 
@@ -148,7 +148,7 @@ class Site:
         self.asked += 1
         return f"r-{self.asked}"
 
-    def send(self, notices: Sequence[Notice], now_ms: int) -> None:
+    def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         self.notices += notices
 
 
@@ -163,7 +163,7 @@ class Monitor:
         delivery = Delivery("r", site, Outbox(Schedule(0.0, 3600.0)), site.clock, metrics)
         conditions, style = Conditions(AlertPatience()), Style({}, "", "http://here")
         self.alerts = AlertDispatch(conditions, style, list, [delivery], site.clock, metrics)
-        told = ToldAlerts()
+        told = InheritedAlerts()
         self.keeper = IncidentKeeper(
             Opened(site.topic),
             site.clock,
@@ -173,7 +173,7 @@ class Monitor:
             DeliveryCounts(site, site.clock, 14),
         )
 
-    def restore(self, stored: Stored) -> None:
+    def restore(self, stored: StoredMonitorState) -> None:
         clock = self.site.clock
         self.cycle.restore(
             {
@@ -194,7 +194,7 @@ class Monitor:
         self.keeper.stop(PATIENCE_SECONDS)
         self.alerts.stop(PATIENCE_SECONDS)
 
-    def turn(self, seen: Observation) -> Finding:
+    def turn(self, seen: LatencyObservation) -> TurnResult:
         self.site.clock.advance(10.0)
         self.site.seen = seen
         findings = self.cycle.turn()
@@ -423,4 +423,4 @@ def test_a_monitor_that_was_frozen_does_not_write_over_what_the_next_one_knows()
         before = dict(site.topic.values)
         wait_until(lambda: frozen.turn(GOOD) and frozen.keeper.is_shut_out)
         assert site.topic.values == before
-        assert MonitorLoop(frozen.cycle, 0.001, (), lambda: frozen.keeper.is_shut_out).run() is Ended.OUSTED
+        assert MonitorLoop(frozen.cycle, 0.001, (), lambda: frozen.keeper.is_shut_out).run() is LoopEnd.OUSTED

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.coordination.stores.measured_load import LateRecords, Measured, MeasuredLoads
+from mirror.coordination.stores.measured_load import InstanceMeasurements, LateRecords, MeasuredLoads
 from mirror.instance.loads.catch_up import LoadsWithBacklog, with_backlog
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
@@ -63,7 +63,7 @@ def test_of_a_partition_that_two_groups_copy_the_most_counts() -> None:
         other: Demand((7.0, 1.0), (900.0, 9.0), is_least=True),
     }
     found = measured_demand(lanes, demands, {GroupName("other"): 600})
-    assert found == Measured(
+    assert found == InstanceMeasurements(
         {SOURCE: {T0: (10.0, 1.0)}}, {SOURCE: {T0}}, {SOURCE: {T0: LateRecords(900.0, 9.0, 600)}}
     )
 
@@ -73,7 +73,9 @@ def test_what_is_late_is_added_and_said() -> None:
     waiting = {T0: LateRecords(7_200.0, 72.0), T1: LateRecords(6_000.0, 60.0, 600)}
     loads.publish(
         InstanceName("one"),
-        Measured({SOURCE: {T0: (10.0, 1.0), T1: (20.0, 1.0), T2: (5.0, 1.0)}}, {}, {SOURCE: waiting}),
+        InstanceMeasurements(
+            {SOURCE: {T0: (10.0, 1.0), T1: (20.0, 1.0), T2: (5.0, 1.0)}}, {}, {SOURCE: waiting}
+        ),
         10,
     )
     report = LoadsWithBacklog(loads, loads.waiting, 3_600).loads(SOURCE, [T0, T1, T2])

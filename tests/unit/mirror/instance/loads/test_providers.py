@@ -9,7 +9,7 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable
-from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.providers import AGAIN_SECONDS, ProviderInUse, chosen_sources
 from mirror.instance.loads.watch import LoadState
 from mirror.model.datastreams.datastream import Datastream
@@ -126,7 +126,7 @@ def test_a_chosen_provider_that_fails_harms_only_those_that_choose_it() -> None:
 
 def test_a_chosen_provider_that_hangs_holds_up_nobody_else() -> None:
     service = Service()
-    service.other.failure = LoadsOnTheWay("not yet")
+    service.other.failure = LoadsPending("not yet")
     service.ticks(2)
     service.rig.stores.requests.add(RebalanceRequest(PLAIN, False, "me", "to see", service.clock.now_ms()))
     service.planner.requests.clear()

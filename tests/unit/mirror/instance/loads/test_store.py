@@ -14,7 +14,7 @@ from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import AssessmentStore
-from mirror.instance.loads.store import Dated, ObservationStore
+from mirror.instance.loads.store import DatedObservation, ObservationStore
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.metrics import ChangeKind
@@ -44,21 +44,23 @@ def measured(at_ms: int) -> dict[TopicPartition, PartitionLoad]:
 def test_what_is_written_is_read_and_what_is_not_named_is_removed() -> None:
     server = FakeZooKeeper()
     store = ObservationStore(server.session())
-    first, second = store.write(SOURCE_LOADS, [], [Dated(NOW, NOW - 5, LOADS), Dated(NOW + 1, None, LOADS)])
+    first, second = store.write(
+        SOURCE_LOADS, [], [DatedObservation(NOW, NOW - 5, LOADS), DatedObservation(NOW + 1, None, LOADS)]
+    )
     found = ObservationStore(server.session()).read(NOW)[SOURCE_LOADS]
     assert found.problems == ()
     assert found.observations == {
-        first: Dated(NOW, NOW - 5, measured(NOW - 5)),
-        second: Dated(NOW + 1, None, measured(NOW + 1)),
+        first: DatedObservation(NOW, NOW - 5, measured(NOW - 5)),
+        second: DatedObservation(NOW + 1, None, measured(NOW + 1)),
     }
-    (third,) = store.write(SOURCE_LOADS, [second], [Dated(NOW + 2, None, LOADS)])
+    (third,) = store.write(SOURCE_LOADS, [second], [DatedObservation(NOW + 2, None, LOADS)])
     assert list(store.read(NOW)[SOURCE_LOADS].observations) == [second, third]
     assert set(server.session().children(FOLDER)) == {second, third}
 
 
 def test_what_is_older_than_a_day_does_not_count() -> None:
     store = ObservationStore(FakeZooKeeper().session())
-    store.write(SOURCE_LOADS, [], [Dated(NOW, None, LOADS)])
+    store.write(SOURCE_LOADS, [], [DatedObservation(NOW, None, LOADS)])
     assert len(store.read(NOW + 86_400_000)[SOURCE_LOADS].observations) == 1
     assert store.read(NOW + 86_400_001)[SOURCE_LOADS].observations == {}
 
@@ -70,12 +72,12 @@ def test_one_that_takes_many_znodes_is_read_whole_and_a_larger_one_is_refused(
     session = FakeZooKeeper().session()
     store = ObservationStore(session)
     small = {TopicPartition("t", 0): PartitionLoad(1.0)}
-    (name,) = store.write(SOURCE_LOADS, [], [Dated(NOW, None, small)])
+    (name,) = store.write(SOURCE_LOADS, [], [DatedObservation(NOW, None, small)])
     assert int(name.rpartition("x")[2]) > 2
     assert store.read(NOW)[SOURCE_LOADS].observations[name].loads.keys() == small.keys()
     many = {TopicPartition("t", number): PartitionLoad(number * 1.7) for number in range(100)}
     with pytest.raises(InvalidRequest, match="100 partitions"):
-        store.write(SOURCE_LOADS, [name], [Dated(NOW, None, many)])
+        store.write(SOURCE_LOADS, [name], [DatedObservation(NOW, None, many)])
     assert list(store.read(NOW)[SOURCE_LOADS].observations) == [name]
 
 
@@ -119,7 +121,9 @@ GOOD = {"format": 1, "at_ms": NOW, "measured_at_ms": None, "topics": {"t": ["0",
 def test_a_damaged_observation_is_left_out_and_named(data: bytes) -> None:
     session = FakeZooKeeper().session()
     store = ObservationStore(session)
-    bad, good = store.write(SOURCE_LOADS, [], [Dated(NOW, None, LOADS), Dated(NOW + 1, None, LOADS)])
+    bad, good = store.write(
+        SOURCE_LOADS, [], [DatedObservation(NOW, None, LOADS), DatedObservation(NOW + 1, None, LOADS)]
+    )
     session.write(f"{FOLDER}/{bad}", data, session.read(f"{FOLDER}/{bad}").version)
     found = store.read(NOW)[SOURCE_LOADS]
     assert list(found.observations) == [good]

@@ -9,9 +9,9 @@ import pytest
 
 from mirror.coordination.stores.membership import Membership
 from mirror.errors import AnalyticsError, LoadUnavailable, TimedOut
-from mirror.instance.background_calls import StillAsking
-from mirror.instance.health import Condition
-from mirror.instance.loads.watch import LoadStanding, LoadState, judged
+from mirror.instance.background_calls import CallPending
+from mirror.instance.health import HealthCondition
+from mirror.instance.loads.watch import LoadState, LoadStatus, judged
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
 from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
@@ -20,7 +20,7 @@ from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 NOW = 1_000_000
-KNOWN = LoadStanding(LoadState.KNOWN, NOW - 9_000, "", NOW - 4_000)
+KNOWN = LoadStatus(LoadState.KNOWN, NOW - 9_000, "", NOW - 4_000)
 PART = f"loads of {SOURCE}"
 
 
@@ -40,7 +40,7 @@ PART = f"loads of {SOURCE}"
     ],
 )
 def test_the_state_follows_from_the_answer(
-    answer: Freshness | Exception, before: LoadStanding | None, state: LoadState, since_ms: int
+    answer: Freshness | Exception, before: LoadStatus | None, state: LoadState, since_ms: int
 ) -> None:
     found = judged(answer, before, NOW)
     assert (found.state, found.since_ms) == (state, since_ms)
@@ -93,7 +93,7 @@ class Rig:
             self.rig.leader.tick()
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> HealthCondition:
         return self.rig.health.conditions()[PART]
 
     @property
@@ -102,7 +102,7 @@ class Rig:
 
 
 @pytest.mark.parametrize(
-    "failure", [TimedOut("no answer in time"), StillAsking("no answer yet")], ids=["dead", "frozen"]
+    "failure", [TimedOut("no answer in time"), CallPending("no answer yet")], ids=["dead", "frozen"]
 )
 def test_an_outage_is_said_within_15_s_though_nobody_plans_and_when_it_is_over(failure: Exception) -> None:
     rig = Rig()
@@ -125,7 +125,7 @@ def test_an_outage_is_said_within_15_s_though_nobody_plans_and_when_it_is_over(f
 
 def test_an_answer_that_takes_seconds_is_no_outage_and_it_is_said() -> None:
     rig = Rig()
-    rig.provider.answer = StillAsking("no answer yet")
+    rig.provider.answer = CallPending("no answer yet")
     rig.ticks(9)
     assert rig.condition.is_well
     rig.known()
