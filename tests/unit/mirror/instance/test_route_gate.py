@@ -132,7 +132,7 @@ def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -
 def test_writers_that_agree_share_a_destination(border: Border) -> None:
     shared = {"headrace.shared-destination": "true"}
     border.passes("one", "A>C", "t", metadata=shared)
-    border.refuses("one writes", "two", "B>C", "t")
+    border.refuses("datastream one", "two", "B>C", "t")
     border.passes("two", "B>C", "t", metadata=shared)
 
 
