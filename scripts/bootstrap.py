@@ -1,11 +1,11 @@
-"""Make this checkout ready: `python3 scripts/bootstrap.py [complete] [-- COMMAND …]`.
+"""Set up this checkout: `python3 scripts/bootstrap.py [complete] [-- COMMAND …]`.
 
-Makes the virtual environment. With `complete` it also compiles the data plane and fetches the jars of the
-servers, both beside the installing and beside the command, and ends when all of them have.
+Creates the virtual environment. With `complete` it also compiles the data plane and downloads the jars of the
+servers, in parallel to the installation and the command, and waits for both.
 
-Standard library only, and written so that an old Python can read it far enough to say that it is
-too old. Every failure is one line that says what to do. Ends its children when it is ended itself,
-also when whoever started it dies without a word.
+Uses the standard library only. The syntax is old enough for an old Python to report that it is too old. A
+failure is one line with a remedy. Child processes are killed when this process ends, also when its parent
+dies.
 """
 
 from __future__ import print_function
@@ -50,7 +50,7 @@ def say(message):
 def check_python():
     if sys.version_info[:2] < NEEDED:
         fail(
-            "Python {}.{} or newer is needed, and {} is {}.{}; run make with PYTHON=/path/to/python3.11".format(
+            "Python {}.{} or newer is required, {} is {}.{}; run make with PYTHON=/path/to/python3.11".format(
                 NEEDED[0], NEEDED[1], sys.executable, sys.version_info[0], sys.version_info[1]
             )
         )
@@ -58,14 +58,16 @@ def check_python():
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        fail("this Python has no venv module; install it (Debian: python3-venv) or name another with PYTHON=")
+        fail(
+            "this Python has no venv module; install it (Debian: python3-venv) or set PYTHON= to another Python"
+        )
 
 
 def check_disk():
     free = shutil.disk_usage(ROOT).free
     if free < NEEDED_FREE_BYTES:
         fail(
-            "{:.1f} GB free under {}, {:.0f} GB are needed; free some space or clone to another disk".format(
+            "{:.1f} GB free under {}, {:.0f} GB required; free some space or clone to another disk".format(
                 free / 1e9, ROOT, NEEDED_FREE_BYTES / 1e9
             )
         )
@@ -111,7 +113,7 @@ def tail_of(log):
 
 
 def requirements(name, wanted):
-    """A file with those packages of the lock, and their sums, whose names `wanted` takes."""
+    """Write the packages of the lock whose names `wanted` accepts, with their sums; return the file."""
     if not os.path.isdir(WORK):
         os.makedirs(WORK)
     path = os.path.join(WORK, name + ".txt")
@@ -126,7 +128,7 @@ def requirements(name, wanted):
 
 
 class Installation(object):
-    """What the lock says, by uv, and by pip where uv cannot be had or fails."""
+    """Installs the locked packages with uv, or with pip if uv is unavailable or fails."""
 
     def __init__(self, children):
         self.children = children
@@ -138,7 +140,7 @@ class Installation(object):
         return self.children.run(arguments, says, LOG, environment) == 0
 
     def fetch_uv(self):
-        """The executable, kept for the next time: then it is needed when the registry is away, too."""
+        """Download the uv executable. It is kept, because a later set-up may run without a registry."""
         file = requirements("uv", lambda name: name == "uv")
         with open(file, "rb") as lines:
             kept = os.path.join(WORK, "uv-" + hashlib.sha256(lines.read()).hexdigest()[:16])
@@ -177,7 +179,7 @@ class Installation(object):
     def install(self, most_are_here):
         if self.fetch_uv() and self.install_with_uv(most_are_here):
             return
-        say("uv cannot install here ({:.200}), so pip does, which takes minutes".format(tail_of(LOG)))
+        say("uv failed ({:.200}); installing with pip, which takes minutes".format(tail_of(LOG)))
         if not self.run(
             PIP + ["install", "--no-compile", "--require-hashes", "-r", LOCK], "installing with pip"
         ):
@@ -188,7 +190,7 @@ class Installation(object):
             self.fail_for_headrace()
 
     def install_with_uv(self, most_are_here):
-        """First what comes ready made. What is built here then takes its tools from there, locked as well."""
+        """Install the wheels first; packages built from source then use locked build tools from them."""
         most = requirements("most", lambda name: name != BUILT_HERE)
         with open(most) as lines:
             number = sum("==" in line for line in lines)
@@ -196,7 +198,7 @@ class Installation(object):
             return False
         most_are_here()
         last = requirements("last", lambda name: name == BUILT_HERE)
-        # Its jars are compressed already: compressing them again takes most of the time of the building.
+        # Its jars are compressed: compressing them again would take most of the build time.
         built = ["--no-build-isolation", "--config-settings=--build-option=--compression=stored", "-r", last]
         if os.path.getsize(last) and not self.uv_install(built, "installing " + BUILT_HERE + ", the largest"):
             return False
@@ -210,32 +212,32 @@ class Installation(object):
         if self.run(command, says, self.environment):
             return True
         offline = command + ["--offline"]
-        return self.run(offline, "the registry failed; trying with what uv has kept", self.environment)
+        return self.run(offline, "the registry failed; installing from uv's cache", self.environment)
 
     def fail_to_install(self):
         reason = tail_of(LOG)
         if "No space left" in reason:
             fail("the disk is full while installing packages; free 6 GB and run make again")
         fail(
-            "packages could not be installed ({}); is the package registry reachable? A proxy or mirror "
-            "is set with HTTPS_PROXY or PIP_INDEX_URL; the log is .cache/setup.log".format(reason)
+            "cannot install packages ({}); check that the package registry is reachable, or set a proxy or mirror "
+            "with HTTPS_PROXY or PIP_INDEX_URL; the log is .cache/setup.log".format(reason)
         )
 
     def fail_for_headrace(self):
-        fail("headrace could not be installed ({}); the log is .cache/setup.log".format(tail_of(LOG)))
+        fail("cannot install headrace ({}); the log is .cache/setup.log".format(tail_of(LOG)))
 
 
 def set_up(children, most_are_here):
     if os.path.islink(VENV):
         fail(
-            ".venv is a link to {}, which another may depend on; remove the link".format(
+            ".venv is a symbolic link to {}, which another checkout may use; remove the link".format(
                 os.path.realpath(VENV)
             )
         )
     check_disk()
     begin_log(LOG)
     version = "{}.{}".format(*sys.version_info[:2])
-    # Files that an interrupted installation has half written look installed.
+    # Files half written by an interrupted installation look installed.
     if read_stamp() == BEGUN or not os.path.isdir(os.path.join(VENV, "lib", "python" + version)):
         shutil.rmtree(VENV, ignore_errors=True)
     if not os.path.isdir(VENV):
@@ -243,13 +245,13 @@ def set_up(children, most_are_here):
     write_stamp(BEGUN)
     making = [sys.executable, "-m", "venv", VENV]
     if children.run(making, "making .venv with Python " + version + ", log in .cache/setup.log", LOG) != 0:
-        fail("the virtual environment could not be made ({})".format(tail_of(LOG)))
+        fail("cannot create the virtual environment ({})".format(tail_of(LOG)))
     Installation(children).install(most_are_here)
     write_stamp(wanted_stamp())
 
 
 def set_up_once(children, most_are_here):
-    """One at a time: others wait for the first. What the first has started holds the lock with it."""
+    """Run one set-up at a time; others wait. Children of the first one hold the lock with it."""
     if is_done():
         return
     if not os.path.isdir(CACHE):
@@ -259,7 +261,7 @@ def set_up_once(children, most_are_here):
         waits = False
         while not take(lock):
             if not waits:
-                say("another make sets up this checkout; waiting for it")
+                say("another make is setting up this checkout; waiting for it")
                 waits = True
             children.pause()
         if not is_done():
@@ -279,7 +281,7 @@ def take(lock):
 
 
 class Extras(object):
-    """What nothing depends on, and everything is better with: machine code and jars. Made beside the rest."""
+    """Optional artefacts: compiled modules, jars, class archives and a browser. Created in parallel."""
 
     def __init__(self, children):
         self.children = children
@@ -289,7 +291,7 @@ class Extras(object):
         self.browser = None
 
     def compile(self):
-        """Machine code of the data plane; without it the sources run."""
+        """Compile the data plane; without it, the interpreter runs it."""
         if self.compiling is not None:
             return
         command = [VENV_PYTHON, "-m", "headrace.process.compilation"]
@@ -298,28 +300,28 @@ class Extras(object):
             self.compiling = self._begin(command + ["build"], "compiling the data plane", "compile.log")
         elif status == NO_COMPILER:
             say(
-                "without a C compiler and Python's headers the data plane runs interpreted, at a higher "
-                "price; with them (Debian: gcc python3-dev) run make setup again"
+                "no C compiler or Python headers: the data plane runs interpreted and takes more CPU time; "
+                "install them (Debian: gcc python3-dev) and run make setup again"
             )
 
     def fetch_jars(self):
-        """Kafka, Pinot and Spark's connectors; without them whoever starts a server fetches them."""
+        """Download the jars of Kafka, Pinot and Spark's connectors; otherwise a starting server does."""
         self.jars = self._begin_unless_there("stack.jars", "fetch", "fetching the servers' jars", "jars.log")
 
     def archive_classes(self):
-        """Archives of classes, with which the servers of hundreds of tests start for half the processor time."""
+        """Create class archives, with which servers start in half the CPU time."""
         self.archives = self._begin_unless_there(
             "stack.archives", "make", "archiving the servers' classes", "archives.log"
         )
 
     def fetch_browser(self):
-        """Chromium and axe, for the tests of the web pages, which fetch them themselves where this has not."""
+        """Download Chromium and axe for the tests of the web pages; otherwise these tests do."""
         self.browser = self._begin_unless_there(
             "tests.browser.packages", "fetch", "fetching the tests' browser", "browser.log"
         )
 
     def _begin_unless_there(self, module, verb, what, log_name):
-        """The child that runs that verb of the module; None where its `check` finds all there."""
+        """Return the child that runs this command of the module; None if its `check` finds nothing to do."""
         command = [VENV_PYTHON, "-m", module]
         if subprocess.call(command + ["check"], cwd=ROOT) == 0:
             return None
@@ -328,34 +330,34 @@ class Extras(object):
     def _begin(self, command, what, log_name):
         log = os.path.join(CACHE, log_name)
         begin_log(log)
-        return self.children.begin(command, what + " beside the rest", log)
+        return self.children.begin(command, what + " in the background", log)
 
     def finish(self):
         self._end(
             self.browser,
             "the browser",
-            "the tests' browser is here",
-            "the tests' browser is not here: {:.200}",
+            "downloaded the tests' browser",
+            "cannot download the tests' browser: {:.200}",
         )
         self._end(
-            self.jars, "the jars", "the jars are here", "the jars of the servers are not all here: {:.200}"
+            self.jars, "the jars", "downloaded the jars", "some jars of the servers are missing: {:.200}"
         )
         self._end(
             self.archives,
             "the archives of classes",
-            "the servers' classes are archived",
-            "the servers start without archives of classes: {:.200}",
+            "archived the classes of the servers",
+            "servers start without class archives: {:.200}",
         )
         self._end(
             self.compiling,
             "the compiler",
-            "the data plane is compiled",
-            "the data plane could not be compiled and runs interpreted, at a higher price; "
-            ".cache/compile.log ends in the reason: {:.100}",
+            "compiled the data plane",
+            "cannot compile the data plane, which runs interpreted and takes more CPU time; "
+            "see .cache/compile.log: {:.100}",
         )
 
     def _end(self, child, name, done, failed):
-        """Wait for it, where it was begun; `failed` takes the end of its log."""
+        """Wait for a child, if it was started. `failed`: format of the message, with the end of its log."""
         if child is None:
             return
         if self.children.wait(child, name) == 0:

@@ -1,4 +1,4 @@
-"""The commands of a set-up: each in a session of its own, all ended with the process that started them."""
+"""Commands of a set-up: each in a new session, and all killed with the process that started them."""
 
 from __future__ import print_function
 
@@ -13,7 +13,7 @@ _SAY_SECONDS = 15
 
 
 class Child(object):
-    """A command that runs; what it says is appended to its log."""
+    """A running command. Its output is appended to its log."""
 
     def __init__(self, process, log):
         self.process = process
@@ -28,17 +28,17 @@ class Child(object):
         return status
 
     def seconds(self):
-        """Since it began, or as long as it ran."""
+        """Return the seconds since its start, or its run time."""
         return (self.ended or time.monotonic()) - self.began
 
 
 class Children(object):
-    """Ends them on a signal, and when the process that started this one has died."""
+    """Child processes, killed on a signal and when the parent of this process dies."""
 
     def __init__(self, folder):
         self.folder = folder
         self.running = []
-        self.inherited = ()  # descriptors that they hold on to
+        self.inherited = ()  # descriptors that children inherit
         self.parent = os.getppid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self.on_signal)
@@ -62,15 +62,15 @@ class Children(object):
             return self._start(arguments, log, stdout=file, stderr=file, env=environment)
 
     def run(self, arguments, says, log, environment=None):
-        """Its exit status; what it takes long for is shown while it does."""
+        """Run a command and return its exit status, with a progress line if it takes long."""
         return self.wait(self.begin(arguments, says, log, environment), "")
 
     def run_shown(self, arguments):
-        """Its exit status; what it says is seen."""
+        """Run a command on the terminal and return its exit status."""
         return self.wait(self._start(arguments, None), None)
 
     def wait(self, child, waits_for):
-        """Its exit status. Every quarter of a minute the seconds since it began are shown, if it is not None."""
+        """Return the exit status. Prints the seconds every 15 s unless `waits_for` is None."""
         shown = time.monotonic()
         while child.poll() is None:
             try:

@@ -1,7 +1,6 @@
-"""What pip is configured with, in the words of uv.
+"""Convert the configuration of pip into options of uv, which does not read it.
 
-uv does not read pip's configuration, and nobody who has set up pip for the registry of a company can be
-expected to do it again for a tool that he did not ask for. Standard library only.
+A user who has configured pip for a private registry need not configure uv. Standard library only.
 """
 
 from __future__ import print_function
@@ -9,7 +8,7 @@ from __future__ import print_function
 import ast
 import os
 
-_SECTIONS = ("global.", "install.", ":env:.")  # the last that names an option wins, as in pip
+_SECTIONS = ("global.", "install.", ":env:.")  # the last one with an option wins, as in pip
 _AS_THEY_ARE = {
     "index-url": "UV_DEFAULT_INDEX",
     "cert": "SSL_CERT_FILE",
@@ -19,7 +18,7 @@ _AS_THEY_ARE = {
 
 
 def read(listing):
-    """The options in the output of `pip config list`, by their names without the section."""
+    """Return the options in the output of `pip config list`, by name without section."""
     found = {}
     for section in _SECTIONS:
         for line in listing.splitlines():
@@ -30,14 +29,14 @@ def read(listing):
 
 
 def arguments_of(options):
-    """Those that uv takes on its command line only."""
+    """Return the options that uv has only on its command line."""
     return ["--no-index"] if _is_on(options.get("no-index", "")) else []
 
 
 def environment_of(options, present):
-    """Environment variables for uv, beside the present ones. Those of uv's own that are set stay as they are.
+    """Return environment variables for uv in addition to `present`, without replacing variables of uv.
 
-    Addresses and what they hold of passwords go this way because everybody can read command lines.
+    Addresses may contain passwords, and other users can read command lines, so they are variables.
     """
     wanted = {name: options[option] for option, name in _AS_THEY_ARE.items() if options.get(option)}
     wanted.update(_of_lists(options))
