@@ -24,7 +24,7 @@ class UnknownLoads(Settings):
 
 
 class AssignerSettings(Settings):
-    """Settings of the planner; docs/placement.md explains each with figures."""
+    """Settings of the planner; docs/placement/settings.md explains each."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """Relative distance to the best possible maximum load that a rebalance reaches; lower values move more

@@ -44,7 +44,7 @@ class PlanMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Parameters of planning; docs/placement.md explains every field.
+    """Parameters of planning; docs/placement/settings.md explains every field.
 
     `tolerance`: share of the best possible maximum within which a full plan or a rebalance levels.
     `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task to level at all.
