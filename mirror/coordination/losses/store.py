@@ -16,7 +16,7 @@ from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound,
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
-from mirror.model.nodes import Node, NodeDeletion
+from mirror.model.nodes import NewNode, Node, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore, Watch
 
 _ATTEMPTS: Final = 5
@@ -50,15 +50,27 @@ class LostStore:
             )
         return found
 
-    def publish(self, datastreams: Sequence[Datastream]) -> None:
-        """Store lost definitions. Of two with the same name, the later creation wins."""
-        known = {one.datastream.name: one for one in self.all()}
-        for one in datastreams:
-            before = known.get(one.name)
-            if before is not None and created_ms_of(before.datastream) >= created_ms_of(one):
-                continue
-            with suppress(AlreadyExists, VersionConflict):  # another instance publishes the same
-                znodes.put(self._nodes, _path(one.name), znodes.encode(to_document(one)))
+    def publish(self, datastreams: Sequence[Datastream]) -> bool:
+        """Store lost definitions that were not deleted; return False if any needs another call.
+
+        Of two with the same name, the later creation wins. A definition that another instance drops at the
+        same time is not stored.
+        """
+        return sum(self._publish(one) for one in datastreams) == len(datastreams)
+
+    def _publish(self, lost: Datastream) -> bool:
+        path, document = _path(lost.name), znodes.encode(to_document(lost))
+        for _ in range(_ATTEMPTS):
+            guard = self._deletions.guard(lost)
+            node = self._nodes.read_present([path]).get(path)
+            before = None if node is None else _read(path, node)
+            if guard is None or (before and created_ms_of(before.datastream) >= created_ms_of(lost)):
+                return True
+            change = NewNode(path, document) if node is None else NodeWrite(path, document, node.version)
+            with suppress(AlreadyExists, NotFound, VersionConflict):  # another instance was faster
+                self._nodes.change_together((change, *guard))
+                return True
+        return False
 
     def remove(self, name: DatastreamName) -> None:
         """Remove a definition that is no longer lost. Idempotent."""

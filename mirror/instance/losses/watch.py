@@ -73,9 +73,10 @@ class LossWatch:
         known = {**before, **present}
         self._publish(known, names)
         published = {one.datastream.name: one.datastream for one in self._store.all(self._notice(wake))}
-        for name in published.keys() & names:
+        found = names | self._deletions.of(published.values())
+        for name in published.keys() & found:
             self._store.remove(name)
-        lost = {name: one for name, one in published.items() if name not in names}
+        lost = {name: one for name, one in published.items() if name not in found}
         known = {**{name: one for name, one in known.items() if name in names}, **lost}
         if self._known is None or known != self._known:
             self._memory.keep(known)
@@ -106,7 +107,10 @@ class LossWatch:
         self._definitions.catch_up()  # the server of this session may be behind the others
         there = self._definitions.look_at(sorted(missing))
         deleted = self._deletions.of(missing.values())
-        self._store.publish([one for name, one in missing.items() if name not in there.keys() | deleted])
+        if not self._store.publish(
+            [one for name, one in missing.items() if name not in there.keys() | deleted]
+        ):
+            self._has_changed.set()
 
     def _notice(self, wake: Watch) -> Watch:
         return _ChangeOfLosses(self._has_changed, wake)

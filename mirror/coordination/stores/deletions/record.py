@@ -45,6 +45,18 @@ class Deletions:
         data = znodes.encode({"deleted": [*kept, (name, max(before, created_ms))]})
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
+    def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
+        """Return the changes that make a transaction fail if a deletion under its name is recorded meanwhile;
+        None if the datastream was deleted."""
+        path = _path(datastream.name)
+        node = self._nodes.read_present([path]).get(path)
+        moment = _read(path, node).get(datastream.name)
+        if moment is not None and moment >= created_ms_of(datastream):
+            return None
+        if node is None:
+            return (NewNode(path, znodes.encode({"deleted": []})),)
+        return (NodeWrite(path, node.data, node.version),)
+
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
         """Return the names of those definitions that were deleted."""
         wanted = {one.name: one for one in datastreams}

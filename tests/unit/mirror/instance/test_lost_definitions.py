@@ -16,7 +16,7 @@ from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName, InstanceName
 from tests.builders import a_datastream
 from tests.fakes.instances import FollowerRig
-from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.node_store import FakeZooKeeper, Operation
 from tests.fakes.planned import Service
 from tests.patience import wait_until
 
@@ -138,6 +138,45 @@ def test_a_forgotten_one_is_lost_at_no_instance(service: Service, tmp_path: Path
         rig.turn(3)
     assert not any(map(is_red, rigs))
     assert lost_names(service) == []
+
+
+def test_one_that_is_forgotten_while_an_instance_publishes_it_stays_forgotten(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    rig.turn()
+    wipe(service.server)
+    store, former = LostStore(service.server.session()), rig.session.script
+
+    def forget(operation: Operation) -> None:
+        former(operation)
+        if operation.is_write and any(path.startswith(znodes.LOST) for path in operation.paths):
+            rig.session.script = former
+            store.publish([ONE, TWO])
+            for one in store.all():
+                store.forget(one)
+
+    rig.session.script = forget
+    rig.turn(3)
+    assert rig.session.script is former, "nothing was published"
+    rig.turn(3)
+    assert lost_names(service) == []
+    assert not is_red(rig)
+
+
+def test_a_lost_definition_with_a_deletion_is_removed(service: Service) -> None:
+    """Former versions could publish one that was forgotten at the same time."""
+    rig = FollowerRig(service.server)
+    rig.turn()
+    session = service.server.session()
+    store = LostStore(session)
+    old = a_datastream("old")
+    store.publish([old])
+    (ghost,) = store.all()
+    data = session.read(f"{znodes.LOST}/old").data
+    store.forget(ghost)
+    session.create(f"{znodes.LOST}/old", data)
+    rig.turn(3)
+    assert lost_names(service) == []
+    assert not is_red(rig)
 
 
 def test_an_instance_that_restarts_after_the_wipe_still_knows(service: Service, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the plan does when loads are away, old, wrong, or of something new: the table of docs/placement/wrong-loads.md."""
+"""Plans when loads are away, old, wrong, or of something new: the table of docs/placement/wrong-loads.md."""
 
 from __future__ import annotations
 
