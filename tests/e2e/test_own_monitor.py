@@ -91,7 +91,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         assert "headrace_alerts_firing" in httpx.get(f"http://{leader.address}/metrics").text
         with monitor_of(other, tmp_path / "outside.log") as outside:
             assert outside.wait(PATIENCE_SECONDS) == 0
-        assert "the service judges itself" in (tmp_path / "outside.log").read_text()
+        assert "own monitor (monitor.enabled)" in (tmp_path / "outside.log").read_text()
         wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is kept")
         (incident,) = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
         wait_until(lambda: (LATE.name, "firing") in heard(hook, name), "the webhook hears of it")
