@@ -14,7 +14,7 @@ from monitor.alerts.catalogue import CATALOGUE
 
 HOUSE: Final = Path(__file__).parents[4]
 PAGES: Final = HOUSE / "docs/runbooks"
-HEADINGS: Final = ["What it means", "What Headrace did already", "What to look at", "What to do"]
+HEADINGS: Final = ["Meaning", "Automatic actions", "Diagnosis", "Mitigation"]
 
 
 def test_the_catalogue_is_complete() -> None:
