@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One more than the number of processors: tests with servers mostly wait (tests/scheduler.py).
 TEST_WORKERS ?= 3
-LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter
+LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter && $(BIN)/python scripts/voice.py --max 25
 TYPES = $(BIN)/mypy
 PYTEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest
 IN_PARALLEL = -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
@@ -44,7 +44,7 @@ coverage: setup ## run all tests with line coverage, in twice the CPU time
 	@$(PYTEST) $(IN_PARALLEL) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
-lint: environment ## check style and import rules
+lint: environment ## check style, import rules and prose
 	@$(LINT)
 
 types: environment ## check types with mypy --strict
