@@ -213,7 +213,7 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
         answers.wait(PATIENCE_SECONDS)
         raise NotAuthorized(f"there is no ticket for {host}")
 
-    monkeypatch.setattr(handshake, "Exchange", exchange)
+    monkeypatch.setattr(handshake, "SaslExchange", exchange)
     waiting = Future[Any]()
 
     def begin(loop: Loop) -> None:
