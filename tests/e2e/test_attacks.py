@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
+from api.access.token_edits import add_entry, revoke
 from api.access.tokens import new_token
 from headrace.console.escapes import visible_lines
 from mirror.adapters.settings import ZooKeeperSettings
@@ -57,7 +57,7 @@ class Besieged:
         self.kafka_pair, self.root, self.zookeeper = kafka_pair, f"/attacks-{mark}", zookeeper.address
         self.topics = {name: f"{name}-{mark}" for name in TENANTS}
         self.copied = dict.fromkeys(TENANTS, 0)
-        file = folder / "tokens"
+        file = self.token_file = folder / "tokens"
         self.tokens = {name: self._add(file, who) for name, who in PEOPLE.items()}
         source = kafka_pair.source.address
         self.other_name = f"localhost:{source.rpartition(':')[2]}"
@@ -282,6 +282,92 @@ def test_one_cluster_by_two_names_is_not_copied_onto_itself(besieged: Besieged) 
     for name in ("twin", besieged.other_name):
         body = a_body("self", topic, destination={"cluster": name, "name": "*"})
         besieged.refuses(besieged.ask("bills", "POST", "/v1/datastreams", body), 400, "same cluster", "bills")
+
+
+def test_internal_topics_take_an_operator(besieged: Besieged) -> None:
+    source = {"cluster": "source", "topics": "__consumer_offsets", "internal": True}
+    body = a_body("offsets", "nothing", source=source)
+    for path in ("/v1/datastreams", "/v1/datastreams?dry_run=true"):
+        besieged.refuses(besieged.ask("bills", "POST", path, body), 403, who="bills")
+    change = {"source": {"internal": True}}
+    answer = besieged.ask("bills", "PATCH", "/v1/datastreams/bills", change, {"If-Match": "*"})
+    besieged.refuses(answer, 403, who="bills")
+
+
+def test_positions_of_private_consumer_groups_take_an_operator(besieged: Besieged) -> None:
+    path = "/v1/datastreams/bills/translation/groups/payroll"
+    for who in ("viewer", "bills"):
+        for direction in ("to-destination", "to-source"):
+            besieged.refuses(besieged.ask(who, "GET", f"{path}?direction={direction}"), 403, who=who)
+    assert besieged.ask("operator", "GET", path).status_code == 404
+
+
+def test_an_idempotency_key_of_another_tenant_is_not_taken(besieged: Besieged) -> None:
+    key = {"Idempotency-Key": uuid4().hex}
+    made = {}
+    for who in TENANTS:
+        body = a_body(f"key-{who}", "nothing", f"team-{who}")
+        answer = besieged.ask(who, "POST", "/v1/datastreams", body, key)
+        assert answer.status_code == 201, answer.text
+        again = besieged.ask(who, "POST", "/v1/datastreams", body, key)
+        made[who] = (answer.json()["name"], again.json()["name"], again.status_code)
+        assert besieged.ask(who, "DELETE", f"/v1/datastreams/key-{who}").status_code == 202
+    assert made == {who: (f"key-{who}", f"key-{who}", 201) for who in TENANTS}
+
+
+@pytest.mark.parametrize("name", ["\u043erders", "orders\uff11", "orders\u0301", "a%2Fb", "=1+1", "@orders"])
+def test_names_that_resemble_others_are_refused(besieged: Besieged, name: str) -> None:
+    besieged.refuses(besieged.ask("bills", "POST", "/v1/datastreams", a_body(name, "nothing")), 400)
+
+
+def test_the_events_of_a_revoked_token_end(besieged: Besieged) -> None:
+    token, entry = new_token(Principal("short", Role.VIEWER), int(time.time() * 1000))
+    add_entry(besieged.token_file, entry)
+    headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {token}"}
+    url = f"http://{besieged.instance.address}/v1/events"
+
+    def is_known() -> bool:
+        return httpx.get(url, headers={"Authorization": headers["Authorization"]}).status_code == 200
+
+    wait_until(is_known, "the token is known")
+    with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as answer:
+        lines = answer.iter_lines()
+        assert any(line.startswith("id: ") for line in lines)
+        revoke(besieged.token_file, entry.identity)
+        list(lines)  # until the service ends the stream
+    assert httpx.get(url, headers=headers).status_code == 401
+
+
+def test_the_streams_of_one_principal_leave_room_for_others(besieged: Besieged) -> None:
+    url = f"http://{besieged.instance.address}/v1/events"
+
+    def listen(who: str) -> httpx.Response:
+        headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {besieged.tokens[who]}"}
+        request = client.build_request("GET", url, headers=headers)
+        return client.send(request, stream=True)
+
+    with httpx.Client(timeout=PATIENCE_SECONDS, limits=httpx.Limits(max_connections=None)) as client:
+        taken = [listen("viewer") for _ in range(25)]
+        assert [one.status_code for one in taken] == [200] * 20 + [429] * 5
+        other = listen("orders")
+        assert other.status_code == 200
+        for one in (*taken, other):
+            one.close()
+
+
+def test_events_of_one_tenant_do_not_evict_those_of_another(besieged: Besieged) -> None:
+    for _ in range(30):
+        for action in ("pause", "resume"):
+            done = besieged.ask("bills", "POST", f"/v1/datastreams/bills/{action}", {"reason": "flood"})
+            assert done.status_code == 200, done.text
+    events = besieged.ask("viewer", "GET", "/v1/events?limit=1000").json()
+    assert any(one["datastream"] == "orders" for one in events)
+
+
+def test_answers_are_neither_cached_nor_sniffed(besieged: Besieged) -> None:
+    for who, path in (("viewer", "/v1/datastreams"), ("", "/v1/plan"), ("viewer", "/v1/nothing")):
+        headers = besieged.ask(who, "GET", path).headers
+        assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
 
 
 def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
