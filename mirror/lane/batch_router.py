@@ -28,7 +28,7 @@ from mirror.protocol.batches.holes import OffsetHole, Span
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.batches.opener import BatchOpener
 from mirror.protocol.batches.records import Record, read_batch, write_batch
-from mirror.protocol.batches.reframe import START, Reframed, Reframer, ResumePosition, Run, runs_of, times_of
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, Run, StopPoint, runs_of, times_of
 
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 _NO_LIMIT: Final = 2**62
@@ -332,7 +332,7 @@ class BatchRouter:
             limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
         try:
             if not former.count or former.add(payload, header, self._first, limit) is not None:
-                resume: ResumePosition | None = START
+                resume: StopPoint | None = START
                 while resume is not None:
                     made.append(Reframer(codec))
                     resume = made[-1].add(payload, header, self._first, limit, resume)

@@ -83,7 +83,7 @@ class Reframed(NamedTuple):
     holes: tuple[OffsetHole, ...] = ()
 
 
-class ResumePosition(NamedTuple):
+class StopPoint(NamedTuple):
     """Point at which `Reframer.add` stopped because the batch was full.
 
     Bytes and records consumed so far, and the next offset relative to the base of the source batch.
@@ -94,7 +94,7 @@ class ResumePosition(NamedTuple):
     place: int
 
 
-START: Final = ResumePosition(0, 0, 0)
+START: Final = StopPoint(0, 0, 0)
 
 
 class Reframer:
@@ -133,8 +133,8 @@ class Reframer:
         header: BatchHeader,
         first: int,
         limit: int,
-        resume: ResumePosition = START,
-    ) -> ResumePosition | None:
+        resume: StopPoint = START,
+    ) -> StopPoint | None:
         """Add the records of a decompressed batch whose offset is at least `first`.
 
         Returns None if all were added. If they would increase `size` beyond `limit` bytes and the new batch
@@ -174,9 +174,9 @@ class Reframer:
         header: BatchHeader,
         first: int,
         limit: int,
-        resume: ResumePosition,
+        start: StopPoint,
         places: list[int],
-    ) -> ResumePosition | None:
+    ) -> StopPoint | None:
         # Loop over every record of small batches: function calls in it would double its cost.
         append, append_place, total = self._parts.append, places.append, len(payload)
         shift = header.base_timestamp - self._base_timestamp
@@ -217,14 +217,14 @@ class Reframer:
             position, index = end, index + 1
         self.count, self.size, self._max_timestamp = number, size, greatest + self._base_timestamp
         if index < header.record_count:
-            return ResumePosition(position, index, 0)
+            return StopPoint(position, index, 0)
         if position != total:
             raise CorruptData(f"batch at offset {header.base_offset} has trailing bytes after its records")
         return None
 
     def _note(
-        self, header: BatchHeader, places: list[int], expected: int, stopped: ResumePosition | None
-    ) -> ResumePosition | None:
+        self, header: BatchHeader, places: list[int], expected: int, stopped: StopPoint | None
+    ) -> StopPoint | None:
         """Record which offsets of the batch were added, and which from `expected` on have no record."""
         base, end = header.base_offset, header.last_offset_delta + 1
         found: list[Run] = []
@@ -249,7 +249,7 @@ class Reframer:
         if places:
             note_time(self._by_source, header.max_timestamp, len(places))
         self.holes += missing
-        return None if stopped is None else ResumePosition(stopped.position, stopped.taken, expected)
+        return None if stopped is None else StopPoint(stopped.position, stopped.taken, expected)
 
     def finish(self) -> Reframed:
         """Return the new batch, of at least one record. The reframer must not be used afterwards."""

@@ -15,7 +15,7 @@ from mirror.protocol.batches import batch as batches
 from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader, ProducerStamp, scan, stamp, verify
 from mirror.protocol.batches.compression import Codec, compress, decompress
 from mirror.protocol.batches.records import Record, check_order, read_batch, read_records, write_batch
-from mirror.protocol.batches.reframe import START, Reframed, Reframer, ResumePosition
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, StopPoint
 from mirror.protocol.varint import decode, encode
 
 TIMESTAMPS = st.integers(-1, 2**43)
@@ -155,7 +155,7 @@ def test_nothing_is_kept_of_a_batch_that_ends_inside_a_record(
 
 @given(source_batches(), st.integers(1, 1_500))
 def test_splitting_loses_nothing_and_obeys_the_limit(batch: SourceBatch, limit: int) -> None:
-    resume: ResumePosition | None = START
+    resume: StopPoint | None = START
     taken = 0
     while resume is not None:
         reframer = Reframer(batch.header.codec)
