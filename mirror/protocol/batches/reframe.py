@@ -169,13 +169,7 @@ class Reframer:
         del self._parts[parts:]
 
     def _copy(
-        self,
-        payload: bytes,
-        header: BatchHeader,
-        first: int,
-        limit: int,
-        start: StopPoint,
-        places: list[int],
+        self, payload: bytes, header: BatchHeader, first: int, limit: int, start: StopPoint, places: list[int]
     ) -> StopPoint | None:
         # Loop over every record of small batches: function calls in it would double its cost.
         append, append_place, total = self._parts.append, places.append, len(payload)
@@ -183,7 +177,7 @@ class Reframer:
         append_time = header.attributes & LOG_APPEND_TIME
         greatest = self._max_timestamp - self._base_timestamp
         number, size = self.count, self.size
-        position, index, _ = resume
+        position, index, _ = start
         while index < header.record_count:
             byte = payload[position]
             if byte < _TWO_BYTES:
