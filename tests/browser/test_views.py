@@ -258,7 +258,8 @@ def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(pag
         240_000,
         [event | {"bytes_per_second": 5_000.0}, event | {"topic": "", "event_key": "f"}],
     )
-    assert (row["standing"]["word"], row["skew"]) == ("too heavy for a task", "unknown")
+    assert (row["standing"]["tone"], row["skew"]) == ("bad", "unknown")
+    assert "heavy" in row["standing"]["word"]
     assert [one["text"] for one in row["history"]] == ["it is heavy"]
     assert (other["advice"], other["history"]) == ("", [])
 
@@ -297,7 +298,7 @@ def test_a_plan_can_be_approved_only_while_it_is_true(page: Page) -> None:
 
     assert refusal() == ""
     assert refusal(role="wendy may not") == "wendy may not"
-    assert refusal(changed=["the plan in force"]).endswith("the plan in force")
+    assert refusal(changed=["epoch 6"]).endswith("epoch 6")
     assert "petra" in refusal(asked_by="petra")
     assert refusal(moves=[])
     (row,) = call(page, "views/preview", "diffOf", proposal | {"moves": [move]}, 3)["rows"]
@@ -454,14 +455,16 @@ def test_since_when_a_partition_is_hot_comes_with_its_hours(page: Page) -> None:
 def test_lateness_is_a_sentence_too(page: Page) -> None:
     history = {"p99_ms": [None, 80.0, 2_600.0, None], "records": [None, 10, 20, 0]}
     said = call(page, "views/datastream", "lateText", history)
-    assert re.match(r"p99 between 80 ms and 2\.6 s over 30 records; 2\.6 s\b", said)
+    assert re.match(r"p99 .*\b80 ms .*\b2\.6 s .*\b30 records; 2\.6 s\b", said)
     nothing = {"p99_ms": [None], "records": [0]}
     assert re.fullmatch(r"\D+ records \D+", call(page, "views/datastream", "lateText", nothing))
 
 
 def test_an_instance_shows_what_it_uses(page: Page) -> None:
     health = {"processes": 3, "memory_bytes": 650_000_000, "cpu_cores": 1.04}
-    assert call(page, "views/instances", "usageOf", health) == "3 processes, 650 MB resident, 1 core busy"
+    processes, memory, cores = call(page, "views/instances", "usageOf", health).split(", ")
+    assert (processes, memory[:6]) == ("3 processes", "650 MB")
+    assert re.match(r"1 core\b", cores)
     assert call(page, "views/instances", "usageOf", {**health, "cpu_cores": None}).endswith("resident")
     assert call(page, "views/instances", "usageOf", {"memory_bytes": None}) == "unknown"
     assert call(page, "views/instances", "usageOf", None) == "unknown"
@@ -498,7 +501,7 @@ def test_one_is_one(page: Page) -> None:
     assert "over 1 record;" in call(page, "views/datastream", "lateText", history)
     day = {"hours": 1, "needed_task_hours": 1, "task_hours": 1, "peak_task_hours": 1}
     said = call(page, "views/advice", "pastOf", an_advice(past_day=day))
-    assert re.search(r"\b1 of 24 hours\b.*\b1 task-hour\b", said[0])
+    assert re.search(r"\b1 of 24 .*\b1 task-hour\b", said[0])
 
 
 @pytest.mark.parametrize(

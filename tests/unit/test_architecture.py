@@ -515,7 +515,7 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
     assert done.returncode == 0, done.stderr
     *_, judged_by, last = done.stdout.splitlines()
     assert last == "built"
-    assert judged_by.startswith("Pinot's client is not installed ('pinotdb")
+    assert "'pinotdb" in judged_by
 
 
 @pytest.mark.parametrize(
@@ -542,7 +542,7 @@ def test_the_command_works_without_the_analytics(without: Run, arguments: list[s
 def test_a_command_that_needs_an_extra_says_which(without: Run, arguments: list[str], module: str) -> None:
     done = without(ANALYTICS, command(*arguments))
     assert done.returncode == 1
-    assert f"this command needs {module}, which is not installed (the extra " in done.stderr
+    assert re.search(rf"\b{module}\b.*\bextra\b.*: pip install ", done.stderr)
     assert len(done.stderr.splitlines()) == 1
 
 

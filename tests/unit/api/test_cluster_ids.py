@@ -11,6 +11,7 @@ from httpx import Response
 
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.errors import Unreachable
+from mirror.model.datastreams.policy import ADOPT_EXISTING
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import DefinitionSettings, KafkaCluster
 from tests.fakes.site import ADDRESSES, a_body
@@ -134,7 +135,8 @@ def test_topics_are_not_adopted_by_another_name_of_their_cluster(guarded: Guarde
     guarded.site.destination.topics |= FakeTopicAdmin(x=1).topics
     assert create(guarded, "destination", "operator").status_code == 201
     guarded.site.tick(3)
-    assert "not created for this datastream" in problem(guarded)
+    assert ADOPT_EXISTING in problem(guarded)
+    assert not [key for key in guarded.site.follower.workers.lanes if key.group == "sly"]
 
 
 def test_a_stored_address_that_is_no_longer_allowed_is_not_mirrored(guarded: Guarded) -> None:

@@ -307,7 +307,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"source": None}, "source"),
         ({"source": {"cluster": "source"}}, "source.topics"),
         ({"source": {"cluster": "source", "topics": "("}}, "regular expression"),
-        ({"source": {"cluster": "elsewhere", "topics": "t"}}, "'elsewhere' is not configured"),
+        ({"source": {"cluster": "elsewhere", "topics": "t"}}, "'elsewhere'"),
         ({"source": {"cluster": "source", "topics": "t", "extra": 1}}, "source.extra"),
         ({"destination": {"cluster": "source"}}, "onto themselves"),
         ({"destination": {"cluster": "destination", "name": "copy"}}, "must contain one"),
@@ -318,7 +318,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"objective": {"milliseconds": 5, "percentile": 100}}, "objective.percentile"),
         ({"metadata": {}}, "owner"),
         ({"metadata": {"owner": 5}}, "metadata.owner"),
-        ({"metadata": {"owner": "x", "note": "y" * 500_000}}, "metadata note has 500000 characters"),
+        ({"metadata": {"owner": "x", "note": "y" * 500_000}}, "500000 characters"),
         ({"guarantee": "twice"}, "guarantee"),
         ({"policies": {"on_damage": "skip"}}, "policies.on_damage"),
         ({"quota": {"bytes_per_second": 0}}, "quota.bytes_per_second"),
@@ -379,7 +379,8 @@ def test_what_is_not_there(client: Client) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/stop")):
         answer = client.request(method, f"/v1/datastreams/nobody{path}", json={})
         assert answer.status_code == 404
-        assert answer.json()["detail"] == "datastream nobody does not exist"
+        assert answer.json()["kind"] == "NotFound"
+        assert "nobody" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("name", ["a b", "größe", "数据", "a?b=c", "a#b", "100%", "a+b&c", "a.b"])
@@ -480,7 +481,7 @@ def test_what_became_of_every_offset_is_told(client: Client, site: Site) -> None
     ledger.enter(OffsetClass.MIRRORED, 5)
     ledger.enter(OffsetClass.LOST, 2)
     offset_map.add(3, 40, 5)
-    stored = LaneProgress(ledger, offset_map, gaps=["offsets 8 to 9 are gone"], target_topic="copy.t")
+    stored = LaneProgress(ledger, offset_map, gaps=["8 to 9"], target_topic="copy.t")
     site.progress = {a_key("t-0"): stored, a_key("unrelated-0"): stored, a_key("t-0", "other"): stored}
     (lane,) = client.get("/v1/datastreams/orders/progress").json()
     assert (lane["topic"], lane["partition"], lane["destination_topic"]) == ("t", 0, "copy.t")
@@ -489,7 +490,7 @@ def test_what_became_of_every_offset_is_told(client: Client, site: Site) -> None
         "mirrored": 5,
         "lost": 2,
     }
-    assert (lane["map_runs"], lane["offset_map"], lane["gaps"]) == (1, None, ["offsets 8 to 9 are gone"])
+    assert (lane["map_runs"], lane["offset_map"], lane["gaps"]) == (1, None, ["8 to 9"])
     (lane,) = client.get("/v1/datastreams/orders/progress", params={"offset_map": True}).json()
     assert lane["offset_map"] == [[3, 40, 5]]
     assert client.get("/v1/datastreams/nobody/progress").status_code == 404

@@ -36,12 +36,12 @@ def test_the_state_of_a_datastream(client: Client, site: Site) -> None:
     client.post("/v1/datastreams/orders/pause-partitions", json={"partitions": {"t": "1"}})
     site.tick()
     (key,) = site.follower.workers.lanes
-    site.follower.workers.pause(key, "the record is too large")
+    site.follower.workers.pause(key, "oversize")
     site.follower.turn()
     assert content(client, "/Datastream_State?datastream=orders") == {
         "datastream": "orders",
         "assignedTopicPartitions": ["t-0"],
-        "autoPausedPartitions": {"t-0": {"reason": "PAUSED", "description": "the record is too large"}},
+        "autoPausedPartitions": {"t-0": {"reason": "PAUSED", "description": "oversize"}},
         "manualPausedPartitions": {"t": ["1"]},
     }
 

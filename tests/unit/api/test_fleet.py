@@ -261,7 +261,7 @@ def test_frozen_ones_are_not_waited_for_longer_than_the_deadline() -> None:
         (200, b"{}", "must be"),
         (200, b'[{"datastream": 7}]', "partition"),
         (200, b"no JSON", "JSON"),
-        (404, b'{"detail": "there is nothing"}', "HTTP 404: there is nothing"),
+        (404, b'{"detail": "nothing"}', "HTTP 404: nothing"),
         (500, b"\xff", "HTTP 500"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from httpx import Response
 
+from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription
@@ -50,7 +51,7 @@ def test_a_topic_goes_from_one_to_the_other_without_a_gap(group: Site) -> None:
     found = patch(group, "a", {"source": {"topics": "none"}}, dry_run="true").json()
     assert (found["starts"], found["stops"], found["moves"]) == ([], [], [])
     assert [one["partition"] for one in found["restarts"]] == ["t-0", "t-1"]
-    assert {one["reason"] for one in found["restarts"]} == {"consumer group: fixed when a lane starts"}
+    assert all("consumer group" in one["reason"] for one in found["restarts"])
     assert patch(group, "a", {"source": {"topics": "none"}}).status_code == 200
     group.tick(4)
     assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], ["t-0", "t-1"])
@@ -78,7 +79,8 @@ def test_limits_that_contradict_each_other_are_refused_until_there_is_room(group
     for query in ({}, {"dry_run": "true"}):
         refused = patch(group, "a", {"limits": {"min_tasks": 3}}, **query)
         assert refused.status_code == 400
-        assert "at least 3 and at most 2" in refused.json()["detail"]
+        assert refused.json()["kind"] == "InvalidRequest"
+        assert {"3", "2"} <= set(refused.json()["detail"].split()), refused.json()["detail"]
     assert patch(group, "b", {"limits": {"max_tasks": 3}}).status_code == 200
     assert patch(group, "a", {"limits": {"min_tasks": 3}}).status_code == 200
 
@@ -222,7 +224,7 @@ def test_all_that_share_tasks_are_paused_for_a_time_and_resumed(group: Site) -> 
     group.tick()
     assert not group.follower.workers.lanes
     told = [one["sentence"] for one in group.client.get("/v1/events").json() if one["kind"] == "command"]
-    assert sum(one.startswith("me paused the datastream until") for one in told) == 2
+    assert sum(one.startswith("me ") and moment_text(until_ms) in one for one in told) == 2
     assert group.client.post(f"{SHARED}/resume", json={}).status_code == 200
     group.tick()
     assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]

@@ -188,12 +188,12 @@ def test_a_refusal_a_pause_and_a_destination_that_is_gone_are_gaps(client: Clien
     site.create()
     site.progress = {
         a_key("t-0"): a_progress(
-            (OffsetClass.MIRRORED, 5), pause={"reason": "offset 5 is too large"}, target_id=b"old"
+            (OffsetClass.MIRRORED, 5), pause={"reason": "5: oversize"}, target_id=b"old"
         ),
         a_key("t-1"): a_progress((OffsetClass.MIRRORED, 5), target_id=b"old"),
     }
     (one,) = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
-    assert one["refused"] == "offset 5 is too large"
+    assert one["refused"] == "5: oversize"
     site.topic_ids = {"t": b"new"}
     gone = client.get("/v1/datastreams/orders/gaps").json()["partitions"]
     assert [one["destination_is_current"] for one in gone] == [False, False]

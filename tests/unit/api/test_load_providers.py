@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ POINTER: Final = "/placement/load_provider"
 GROUP: Final = {"owner": "tests", "system.taskPrefix": "shared"}
 HOSTILE: Final = ("", " ", "x" * 64, "x" * 100_000, "a\x00b", "a\nb", "a\x1b[31m", "é", "-a", "a,b", "../a")
 """Texts that name no load provider."""
+INSTALLED: Final = {"self", "pinot", "none", "steady"}
 SURROGATE: Final = "\ud800"
 """What no JSON can say."""
 
@@ -34,6 +36,10 @@ def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-in\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text("[headrace.load_providers]\nsteady = plug_in:steady\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[\w-]+", text))
 
 
 def body(provider: Any, name: str = "orders", **more: Any) -> dict[str, Any]:
@@ -85,12 +91,12 @@ def test_a_provider_that_is_not_installed_is_refused_with_those_that_are(site: S
         problem = answer.json()
         assert (answer.status_code, problem["kind"]) == (400, "InvalidRequest"), answer.text
         assert [one["pointer"] for one in problem["errors"]] == [POINTER]
-        assert "there is no load provider 'gone'" in problem["detail"]
-        assert "self, pinot, none, steady" in problem["advice"]
+        assert "'gone'" in problem["detail"]
+        assert words(problem["advice"]) >= INSTALLED
     for answer in (post(site, restli(keys("gone")), "/datastream"), updated(site, **keys("gone"))):
         assert answer.status_code == 400, answer.text
-        assert "there is no load provider 'gone'" in answer.text
-        assert "self, pinot, none, steady" in answer.text
+        assert "'gone'" in answer.text
+        assert words(answer.text) >= INSTALLED
     assert "headrace-placement" not in site.stored("orders").metadata
 
 

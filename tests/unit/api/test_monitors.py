@@ -32,7 +32,9 @@ def test_one_monitor_judges_and_its_rebalance_carries_its_lease(client: Client, 
     body = {"datastream": "orders", "requested_by": "monitor", "reason": "late"}
     refused = client.post("/v1/rebalance", json=body | {"lease": "another"})
     assert refused.status_code == 409
-    assert "no longer holds the lease" in refused.json()["detail"]
+    assert refused.json()["kind"] == "IllegalTransition"
+    assert "lease" in refused.json()["detail"]
+    assert site.leader.stores.requests.pending() == ()
     assert client.post("/v1/rebalance", json=body | {"lease": lease}).status_code == 202
     found = client.get("/v1/monitor").json()
     assert (found["holder"], found["waiting"]) == ("a", "orders")

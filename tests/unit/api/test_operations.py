@@ -48,7 +48,8 @@ def test_a_rebalance_is_queued_and_then_done_by_a_plan_as_any_instance_says(
     done = state(client, location)
     assert done == state(other, location)
     assert (done["state"], done["plan_epoch"]) == ("done", 2)
-    assert "by me: too slow" in done["sentence"]
+    assert done["requested_by"] == "me"
+    assert "too slow" in done["sentence"]
     assert done["created_ms"] == queued["created_ms"] < done["finished_ms"]
 
 
@@ -82,7 +83,8 @@ def test_a_move_is_done_or_failed_with_the_reason(client: Client, site: Site) ->
     site.tick()
     failed = state(client, lost)
     assert (failed["state"], failed["plan_epoch"]) == ("failed", None)
-    assert failed["sentence"] == "no task of orders contains any of these partitions"
+    assert "orders" in failed["sentence"]
+    assert "partitions" in failed["sentence"]
 
 
 @pytest.mark.parametrize("breaks_off", [False, True])
@@ -126,7 +128,7 @@ def test_a_plan_that_is_not_true_any_more_has_failed(client: Client, site: Site)
     assert (failed["state"], failed["plan_epoch"]) == ("failed", None)
     (event,) = [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
     assert event["sentence"].endswith(failed["sentence"])
-    assert "the definitions of orders have changed" in failed["sentence"]
+    assert "definitions of orders" in failed["sentence"]
 
 
 def test_a_deletion_runs_until_the_definition_is_gone(client: Client, site: Site) -> None:
@@ -141,7 +143,10 @@ def test_a_deletion_runs_until_the_definition_is_gone(client: Client, site: Site
     assert state(client, location) == running, "the first who asked"
     shown = client.get("/v1/datastreams/orders").json()["halt"]
     assert shown == {**why, "since_ms": now_ms, "until_ms": None}
-    assert client.get("/v1/events").json()[1]["sentence"] == "me deleted the datastream: not needed"
+    told = client.get("/v1/events").json()[1]
+    assert (told["kind"], told["datastream"]) == ("command", "orders")
+    assert told["sentence"].startswith("me ")
+    assert told["sentence"].endswith("not needed")
     site.tick()
     assert client.get("/v1/datastreams/orders").status_code == 404
     done = state(client, location)
@@ -177,8 +182,8 @@ def test_a_datastream_that_outlives_its_time_says_so(client: Client, site: Site)
     site.tick()
     (operation,) = client.get("/v1/operations").json()
     assert (operation["kind"], operation["requested_by"]) == ("delete", "system.ttl.ms")
-    told = [one["sentence"] for one in client.get("/v1/events").json()]
-    assert "deleted the datastream: its time to live has expired" in told
+    told = [one["sentence"] for one in client.get("/v1/events").json() if one["kind"] == "command"]
+    assert any("expired" in one for one in told)
 
 
 def test_a_damaged_definition_is_deleted_at_once(client: Client, site: Site) -> None:
@@ -187,7 +192,7 @@ def test_a_damaged_definition_is_deleted_at_once(client: Client, site: Site) -> 
     answer = client.delete("/v1/datastreams/orders")
     assert (answer.status_code, "location" in answer.headers) == (202, False)
     assert client.get("/v1/datastreams/orders").status_code == 404
-    assert "deleted the datastream" in client.get("/v1/events").json()[0]["sentence"]
+    assert "deleted" in client.get("/v1/events").json()[0]["sentence"]
 
 
 def test_a_stop_runs_until_nothing_is_left_and_is_remembered_when_it_is_resumed(
@@ -215,7 +220,7 @@ def test_a_stop_that_a_deletion_has_overtaken_has_failed(client: Client, site: S
     deletion = asked(client.delete("/v1/datastreams/orders"))
     assert (state(client, stop)["state"], state(client, deletion)["state"]) == ("failed", "running")
     site.tick()
-    assert state(client, stop)["sentence"] == "changed to DELETING before it had stopped"
+    assert "DELETING" in state(client, stop)["sentence"]
     assert state(client, deletion)["state"] == "done"
 
 

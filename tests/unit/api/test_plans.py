@@ -88,7 +88,7 @@ def test_a_rebalance_is_queued_and_carried_out_by_the_leader(client: Client, sit
     site.tick()
     plan = client.get("/v1/plan").json()
     assert plan["epoch"] == 2
-    assert "by me: too slow" in plan["reason"]
+    assert "me: too slow" in plan["reason"]
     assert [task["partitions"] for task in plan["tasks"]] == [["t-0"], ["t-1"]]
 
 

@@ -124,12 +124,12 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     site.create()
     key, orders = a_key("t-0"), frozenset({("datastream", "orders")})
     state = site.follower.workers._states[key]
-    site.follower.workers._states[key] = replace(state, slowed="the quota of its datastream")
+    site.follower.workers._states[key] = replace(state, slowed="its quota")
     site.follower.workers._throttled = {SOURCE: 2.5}
     site.follower.workers._clocks = {SOURCE: (site.clock.monotonic(), ClockSkew(-1_500.0, 2.0))}
     site.follower.turn()
     lane, other = lanes_of(client)
-    assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "the quota of its datastream")
+    assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "its quota")
     assert other["reason"] == ""
     health = client.get("/v1/health")
     assert (health.status_code, health.json()["clocks"]) == (

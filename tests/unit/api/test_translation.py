@@ -97,7 +97,9 @@ def test_a_partition_that_is_not_mirrored_is_not_found(copied: Site) -> None:
     for place in (("other", 0), ("t", 2), ("t", 3), ("t", 4), ("t", 2**31 - 1), ("copy.t", 0)):
         answer = ask(copied, *place)
         assert (answer.status_code, answer.json()["kind"]) == (404, "NotFound"), place
-        assert "is not mirrored by datastream orders" in answer.json()["detail"]
+        topic, number = place
+        assert f"{topic}-{number}" in answer.json()["detail"]
+        assert "orders" in answer.json()["detail"]
     assert copied.client.get(PATH.replace("orders", "nobody"), params=QUERY).status_code == 404
 
 

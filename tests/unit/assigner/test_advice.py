@@ -30,10 +30,11 @@ def hours(*most: int, first: int = MONDAY) -> tuple[HourNeed, ...]:
 
 def test_a_rise_is_said_a_day_ahead_with_its_interval() -> None:
     found = advise([need(9, hours(*[9] * 8, 14, 12))], FLEET, TERMS, None, MONDAY)
-    assert found.sentence == (
-        "needs 14 tasks on 3 instances from Monday 08:00 UTC (13 in the middle of the forecast); "
-        "there are 9 tasks on 2 instances"
-    )
+    needed, present = found.sentence.split("; ")
+    for fact in ("14 tasks", "3 instances", "Monday 08:00 UTC", "(13 "):
+        assert fact in needed
+    for fact in ("9 tasks", "2 instances"):
+        assert fact in present
     assert found.rises == HourNeed(MONDAY + 8 * HOUR_MS, 13, 14)
     assert (found.required_tasks, found.required_instances) == (9, 2)
     assert (found.peak_instances, found.why) == (3, "")
@@ -70,9 +71,8 @@ def test_what_is_known_is_summed_where_another_need_is_not() -> None:
     found = advise(groups, FLEET, TERMS, None, MONDAY)
     assert found.required_tasks is None
     assert (found.tasks_at_least, found.instances_at_least) == (11, 3)
-    assert "at least 11 tasks on 3 instances" in found.sentence
-    assert "logs" in found.sentence
-    assert "up to 6 tasks by forecast" in found.sentence
+    for fact in ("11 tasks", "3 instances", "logs", "6 tasks"):
+        assert fact in found.sentence
     assert found.peak is not None
     assert (found.peak.most_tasks, found.peak_instances) == (17, 4)
 
@@ -93,7 +93,8 @@ def test_what_is_needed_is_at_least_needed() -> None:
 def test_without_a_history_only_the_present_is_known_and_that_is_said() -> None:
     found = advise([need(9)], FLEET, TERMS, None, MONDAY)
     assert (found.required_tasks, found.rises, found.peak, found.sums) == (9, None, None, None)
-    assert found.why.endswith("is known: nothing is forecast")
+    assert "orders" in found.why
+    assert found.why.endswith(": nothing is forecast")
     assert "hours ahead" not in found.sentence
 
 
@@ -108,7 +109,8 @@ def test_nobody_says_what_an_instance_bears() -> None:
 def test_a_group_without_a_forecast_needs_in_each_hour_what_it_needs_now() -> None:
     found = advise([need(9, hours(10, 11)), need(4, name="logs", tasks=4)], FLEET, TERMS, None, MONDAY)
     assert found.required_tasks == 15
-    assert "only the present need of logs is known" in found.why
+    assert "logs" in found.why
+    assert "orders" not in found.why
 
 
 def test_what_could_be_saved_is_a_sum_of_hours() -> None:

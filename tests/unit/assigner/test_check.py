@@ -105,5 +105,5 @@ def test_a_partition_on_a_given_up_task_is_found() -> None:
     found = good()
     alive = np.append(found.alive, [False])
     wrong = replace(found, alive=alive, task_of=tasks_of([2, *found.task_of.tolist()[1:]]))
-    with pytest.raises(PlanRejected, match="t-0 is on a removed task"):
+    with pytest.raises(PlanRejected, match=r"t-0 .*\bremoved\b"):
         check_plan(wrong, CAPACITY, LIMITS)

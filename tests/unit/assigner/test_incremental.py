@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -115,7 +116,8 @@ def test_unknown_loads_give_up_no_tasks() -> None:
     loads = loads_of([10, 10, 10], levels=[2, 2, 0])
     found = plan(loads, CAPACITY, None, STICKY, tasks_of([0, 1, 2]))
     assert found.tasks == 3
-    assert "too few loads are known" in found.reasons[0]
+    assert "3 tasks" in found.reasons[0]
+    assert "known" in found.reasons[0]
 
 
 def test_an_offending_partition_keeps_its_task_and_its_neighbours_leave() -> None:
@@ -196,7 +198,8 @@ def test_a_budget_ends_the_plan_early_and_says_so() -> None:
     assert half.moves_left == whole.moved_partitions - half.moved_partitions
     nothing = answer(rates, home, Policy(mode=PlanMode.INCREMENTAL, move_budget=0.0))
     assert (nothing.moved_partitions, nothing.overloaded) == (0, (0,))
-    assert any("left to the next plan" in reason for reason in nothing.reasons)
+    assert nothing.moves_left > 0
+    assert any(re.match(rf"{nothing.moves_left} moves? .*\b0 %", reason) for reason in nothing.reasons)
 
 
 def test_where_single_partitions_fill_half_a_task_the_solver_places_those_alone() -> None:

@@ -38,10 +38,10 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     ("hosts", "culprit"),
     [
         ([], "no host"),
-        ([Host("a"), Host("a")], "host a appears twice"),
-        ([Host("a", 0)], "weight of host 'a' is 0"),
-        ([Host("a", float("nan"))], "weight of host 'a' is nan"),
-        ([Host("")], "weight of host ''"),
+        ([Host("a"), Host("a")], "host a "),
+        ([Host("a", 0)], "weight .*'a' .*0"),
+        ([Host("a", float("nan"))], "weight .*'a' .*nan"),
+        ([Host("")], "weight .*''"),
     ],
 )
 def test_impossible_hosts_are_named(hosts: list[Host], culprit: str) -> None:

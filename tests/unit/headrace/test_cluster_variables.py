@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,14 +44,14 @@ def test_a_variable_that_two_aliases_match_is_refused(
     monkeypatch.setenv("HEADRACE_CLUSTERS__US_EAST__SECURITY__PASSWORD", "secret")
     with pytest.raises(ConfigError) as refused:
         settings_of(tmp_path, "us-east", "US_East")
-    assert "'US_East' or 'us-east'" in str(refused.value)
+    assert {"'US_East'", "'us-east'"} <= set(re.findall(r"'[^']*'", str(refused.value)))
 
 
 def test_aliases_of_one_variable_are_named_before_one_is_set(tmp_path: Path) -> None:
     password = ', password = "x"'
     colliding = settings_of(tmp_path, "us-east", "US_East", "eu", more=password)
     (warning,) = alias_collisions(colliding)
-    assert "'US_East' and 'us-east'" in warning
+    assert {"'US_East'", "'us-east'"} <= set(re.findall(r"'[^']*'", warning))
     assert "US_EAST" in warning
     assert list(alias_collisions(settings_of(tmp_path, "us-east", "us-west", more=password))) == []
 

@@ -65,7 +65,7 @@ def test_the_build_finds_its_own_package_before_it_is_installed(
     bare.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(bare))
     assert build(home) == FAILED
-    assert "No module named 'mypyc'" in capfd.readouterr().err
+    assert "'mypyc'" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("is_made", "switch", "is_taken"), [(1, "", 1), (1, "0", 0), (0, "", 0)])

@@ -80,7 +80,9 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     assert "1 of 2 partitions" in shown
     assert "?" in shown
     measure(site, "t-1", 7)
-    assert "12 records behind, oldest 100 ms" in headrace("datastream", "lag", "orders").out
+    known = headrace("datastream", "lag", "orders").out
+    assert "12 records" in known
+    assert "100 ms" in known
     key, states = a_key("t-0"), site.follower.workers._states
     stuck = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
     states[key] = replace(
@@ -96,10 +98,10 @@ def test_gaps_are_shown_with_their_reasons(site: Site, headrace: Headrace) -> No
     site.create()
     ledger = Ledger(0)
     ledger.enter(OffsetClass.LOST, 7)
-    lost = LaneProgress(ledger, OffsetMap(), gaps=["offsets 0 to 6 are gone"], target_topic="t")
+    lost = LaneProgress(ledger, OffsetMap(), gaps=["0 to 6"], target_topic="t")
     site.progress = {a_key("t-0"): lost}
     shown = headrace("datastream", "gaps", "orders").out
-    for text in ("t-0", "offsets 0 to 6 are gone", "1 of 1 partition", "1: t-1"):
+    for text in ("t-0", "0 to 6", "1 of 1 partition", "1: t-1"):
         assert text in shown
     assert json.loads(headrace("datastream", "gaps", "orders", "--json").out)["looked_at"] == 1
 
@@ -132,8 +134,8 @@ def test_caught_up_is_every_partition_within_the_lag(serve: Serve) -> None:
     site.create()
     client, path = client_of(site, serve), path_of("orders")
     measure(site, "t-0", 5)
-    with pytest.raises(TimedOut, match=r"not caught-up after 0 s: t-0 5 records behind; t-1 lag unknown"):
-        wait_until(client, path, WaitCondition.CAUGHT_UP, 0)
+    with pytest.raises(TimedOut, match=r"\bt-0 5 records.* t-1 .*\bunknown"):
+        wait_until(client, path, Condition.CAUGHT_UP, 0)
     measure(site, "t-1", 0)
     wait_until(client, path, WaitCondition.CAUGHT_UP, 0, most_lag=5)
     wait_until(client, path, WaitCondition.CAUGHT_UP, 60, sleep=lambda _: measure(site, "t-0", 0))

@@ -48,8 +48,8 @@ class Breaking(DemoProcesses):
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
-        (Unreachable("pinot did not answer for 60 s", advice="look at its log"), "look at its log"),
-        (RuntimeError("<what nobody has foreseen>"), "RuntimeError: &lt;what nobody has foreseen&gt;"),
+        (Unreachable("pinot is away", advice="a log"), "a log"),
+        (RuntimeError("<oh>"), "RuntimeError: &lt;oh&gt;"),
     ],
 )
 def test_the_report_of_a_failure_says_what_was_reached_and_why_it_stopped(
@@ -71,7 +71,8 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
         processes.processes[name] = ManagedProcess(name, arguments).start(releasable=True)
     wait_until(lambda: not processes.processes["sampler"].is_alive(), "it has ended")
     assert processes.release() == ["headrace-1"]
-    assert told == ["sampler ended before it was released"]
+    (line,) = told
+    assert "sampler" in line
     processes.stop()
     assert end_released(tmp_path) == ["headrace-1"]
 
@@ -145,7 +146,7 @@ def test_workers_wait_for_machine_code_that_is_being_made(
     preparation.begin()
     preparation.finish_compiling()
     preparation.stop()
-    assert told[0].startswith("compiling the data plane")
+    assert told[0].startswith("compiling")
     assert said in told[-1]
 
 

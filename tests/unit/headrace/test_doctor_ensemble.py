@@ -25,9 +25,10 @@ def of_grade(grade: Grade, *servers: ServerFacts) -> list[str]:
 
 def test_a_server_that_is_well_says_its_version_and_what_it_keeps() -> None:
     version, disk = of_grade(Grade.OK, GOOD)
-    assert version == "server a:1 has version 3.9.3 (leader, 42 nodes)"
-    assert disk.startswith("on server a:1 snapshots take 1.00 GiB and logs 1.00 GiB")
-    assert "free disk space" in disk
+    assert all(fact in version for fact in ("a:1", "3.9.3", "leader", "42 nodes"))
+    assert "a:1" in disk
+    assert disk.count("1.00 GiB") == 2
+    assert "disk space" in disk
     assert len(found(GOOD)) == 2
 
 
@@ -39,7 +40,9 @@ def test_what_a_server_does_not_say_is_unknown_with_the_setting_that_lets_it() -
 
 def test_a_server_that_is_away_is_a_warning_while_another_is_there() -> None:
     lost = ServerFacts("b:1", "Connection refused")
-    assert of_grade(Grade.WARNING, GOOD, lost) == ["server b:1 is unreachable: Connection refused"]
+    (away,) = of_grade(Grade.WARNING, GOOD, lost)
+    assert "b:1" in away
+    assert away.endswith("Connection refused")
     assert found(lost) == []
 
 

@@ -89,19 +89,19 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\na: 2", "it line 2 as YAML: duplicate key 'a'"),
-        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
-        ("a: [", "it line 1 as YAML"),
-        ("a: !!python/object:os.system x", "could not determine a constructor"),
+        ("a: 1\na: 2", "line 2 .*'a'"),
+        ('{"a": 1, "a": 2}', "key 'a'"),
+        ("a: [", "line 1 .*YAML"),
+        ("a: !!python/object:os.system x", "constructor"),
         ("1: x", "key 1 "),
         ('{"a": NaN}', "nan "),
         ('{"a": 1e999}', "inf "),
         ("a: !!timestamp 2026-11-21", "2026-11-21"),
-        ("a: \x07", "cannot parse it: "),
+        ("a: \x07", " it: "),
         ("[" * 100_000, "nesting"),
         ("a: " + "[" * 100_000, "nesting"),
-        (BOMB, "more than 1,000,000 values"),
-        ("a: &a [*a]", "more than 1,000,000 values"),
+        (BOMB, "1,000,000 values"),
+        ("a: &a [*a]", "1,000,000 values"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(text: str, said: str) -> None:

@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_foreseen_failure_is_one_line_with_what_to_do() -> None:
-    assert explain(errors.Unreachable("it is gone", advice="start it")) == "it is gone: start it"
+    assert explain(errors.Unreachable("gone", advice="start it")) == "gone: start it"
     assert explain(errors.NotFound("no such thing")) == "no such thing"
     told = explain(StackError("a port is busy", advice="free it"))
     assert told is not None
@@ -25,7 +25,7 @@ def test_a_foreseen_failure_is_one_line_with_what_to_do() -> None:
 def test_a_bug_keeps_its_traceback() -> None:
     assert explain(ZeroDivisionError("oops")) is None
     assert explain(KeyError("oops")) is None
-    assert explain(ModuleNotFoundError("No module named 'mirror.typo'", name="mirror.typo")) is None
+    assert explain(ModuleNotFoundError("typo", name="mirror.typo")) is None
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_an_extra_that_includes_others_asks_for_what_they_ask_for() -> None:
 
 
 def test_a_file_that_fails_is_named() -> None:
-    told = explain(PermissionError(13, "Permission denied", "/some/file"))
-    assert told == "/some/file: Permission denied"
-    assert explain(OSError("no file in it")) is None
+    told = explain(PermissionError(13, "denied", "/some/file"))
+    assert told == "/some/file: denied"
+    assert explain(OSError("nameless")) is None
 
 
 def test_exit_codes_tell_wrong_use_from_failure() -> None:

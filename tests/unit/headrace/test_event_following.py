@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -77,11 +78,10 @@ def test_events_are_lines_with_their_moment(answers: list[Answer], headrace: Hea
     answers.append(stream(Log("me paused it", "you resumed it").after("0-0")))
     shown = headrace(*FOLLOW)
     assert shown.code == 0
-    assert shown.out.splitlines() == [
-        "2023-11-14T22:13:20Z orders epoch 0 command: me paused it",
-        "2023-11-14T22:13:20Z orders epoch 0 command: you resumed it",
-    ]
-    assert "stream; retrying in 0.5 s, after event 2-0" in shown.err
+    for line, sentence in zip(shown.out.splitlines(), ("me paused it", "you resumed it"), strict=True):
+        assert line.startswith("2023-11-14T22:13:20Z orders ")
+        assert line.endswith(f" command: {sentence}")
+    assert "0.5 s, after event 2-0" in shown.err
 
 
 def resumed(headrace: Headrace, serve: Serve, log: Log, cuts: int) -> tuple[Shown, list[str]]:
@@ -131,7 +131,8 @@ def test_an_instance_that_is_away_or_busy_meanwhile_is_asked_again(
     answers += [stream(log.after("0-0")[:-1].rpartition(b"id: 2-0")[0]), gone, busy, stream(log.after("1-0"))]
     shown = headrace(*FOLLOW)
     assert [one[-1] for one in shown.out.splitlines()] == ["a", "b"]
-    assert "200 others listen; retrying in 2 s, after event 1-0" in shown.err
+    for fact in ("200 others listen", "2 s, after event 1-0"):
+        assert fact in shown.err
 
 
 def test_at_first_nobody_there_and_what_will_not_pass_are_errors(
@@ -140,11 +141,11 @@ def test_at_first_nobody_there_and_what_will_not_pass_are_errors(
     def gone() -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    problem = {"kind": "InvalidRequest", "detail": "x is no id of an event", "advice": ""}
+    problem = {"kind": "InvalidRequest", "detail": "no id", "advice": ""}
     page = lambda: httpx.Response(200, headers={"content-type": "text/html"}, text="<html>")  # noqa: E731
     for answer, code, why in (
         (gone, 1, "no response"),
-        (lambda: httpx.Response(400, json=problem), 2, "x is no id of an event"),
+        (lambda: httpx.Response(400, json=problem), 2, "no id"),
         (page, 1, "not a Headrace instance"),
         (stream(b"id: x\n\n"), 1, "'x'"),
         (stream(b"id: 1-0\ndata: [\n\n"), 1, "JSON"),
@@ -210,17 +211,18 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
     site.incidents = [late, over, lost]
     shown = headrace("incidents")
     assert shown.code == 0, shown.err
-    assert shown.out.splitlines() == [
-        "orders from east: since 1970-01-01T00:00:02Z, open",
-        "  cause: source-bound; cost: 20 s bad, 5 s unknown, 25.0% of the budget 99 %, "
-        "an unknown part of the budget 50 %",
-        "  rebalance, in seconds of breach: unknown predicted, 40 saved; it lasted another 20",
-        "  1970-01-01T00:00:02Z detected: p99 is [9] s",
-        "clicks from east: since 1970-01-01T00:00:01Z, until 1970-01-01T00:00:07Z",
-        "  cost: 0 s bad, 2 of 40 records later than p99 within 5 ms",
-        "clicks from east: since 1970-01-01T00:00:00Z, until 1970-01-01T00:00:07Z",
-        "  cost: 0 s bad, an unknown number of late records",
+    facts: list[list[str]] = [
+        ["orders", "east", "1970-01-01T00:00:02Z", "open"],
+        ["source-bound", "20 s", "5 s", "25.0%", "99 %", "unknown", "50 %"],
+        ["rebalance", "unknown", "40", "20"],
+        ["1970-01-01T00:00:02Z", "detected", "p99 is [9] s"],
+        ["clicks", "east", "1970-01-01T00:00:01Z", "1970-01-01T00:00:07Z"],
+        ["0 s", "2 of 40 records", "p99 within 5 ms"],
+        ["clicks", "east", "1970-01-01T00:00:00Z", "1970-01-01T00:00:07Z"],
+        ["0 s", "unknown"],
     ]
+    for line, some in zip(shown.out.splitlines(), facts, strict=True):
+        assert re.search(".*".join(map(re.escape, some)), line), line
     assert "clicks" not in headrace("incidents", "--open").out
     assert "orders" not in headrace("incidents", "--closed").out
     (found,) = json.loads(headrace("incidents", "--datastream", "orders", "--json").out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -42,16 +43,17 @@ def a_lane(partition: str, records: int | None = 0, age: int | None = 0, **more:
 def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -> None:
     site.create("a", metadata={}, owner="team", destination={"cluster": "destination", "name": "a.*"})
     site.create(objective={"milliseconds": 800})
-    site.client.post("/v1/datastreams/orders/pause", json={"reason": "they move house"})
+    site.client.post("/v1/datastreams/orders/pause", json={"reason": "moving"})
     shown = headrace("status")
     assert shown.code == 0
-    assert "instances: 1 well; one leads" in shown.out
+    assert "instances: 1 " in shown.out
+    assert "one leads" in shown.out
     assert "monitor: not running" in shown.out
     lines = shown.out.splitlines()
     orders, a = (next(n for n, one in enumerate(lines) if one.startswith(name)) for name in ("orders ", "a "))
     assert orders < a
     assert "p99 within 800 ms" in lines[orders]
-    assert "paused: they move house" in lines[orders]
+    assert "paused: moving" in lines[orders]
 
 
 def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headrace) -> None:
@@ -63,9 +65,10 @@ def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headr
     shown = headrace("status")
     assert shown.code == 1
     (row,) = [line for line in shown.out.splitlines() if line.startswith("orders ")]
-    assert "late since 2023-11-14T22:13:20Z, cause: hot partition" in row
+    for fact in ("late", "2023-11-14T22:13:20Z", "hot partition"):
+        assert fact in row
     assert "1 STALL, longest t-0" in row
-    assert "loses records of 1 partition in 50 min" in row
+    assert "1 partition in 50 min" in row
     found = json.loads(headrace("status", "--json").out)
     assert found["unknown"] == {}
     assert found["incidents"][0]["id"] == "i-1"
@@ -101,7 +104,7 @@ def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(
     class Broken(httpx.BaseTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             if request.url.path in dead:
-                problem = {"detail": "the topic does not answer", "kind": "Unreachable"}
+                problem = {"detail": "no brokers", "kind": "Unreachable"}
                 return httpx.Response(503, json=problem, request=request)
             return service.handle_request(request)
 
@@ -109,7 +112,8 @@ def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(
     serve(Broken())
     shown = headrace("status")
     assert shown.code == 1
-    assert "incidents: unknown: the topic does not answer" in shown.out
+    (incidents,) = [line for line in shown.out.splitlines() if line.startswith("incidents: ")]
+    assert incidents.endswith("unknown: no brokers")
     assert "orders" in shown.out
     dead |= {"/v1/instances", "/v1/datastreams", "/v1/monitor"}
     assert headrace("status").code != 0
@@ -141,7 +145,7 @@ def test_the_worst_comes_first(site: Site, headrace: Headrace) -> None:
 def test_an_instance_that_is_not_well_is_an_exit_status(site: Site, headrace: Headrace) -> None:
     site.create()
     assert headrace("status").code == 0
-    site.health.report("workers", False, "worker 1 has died")
+    site.health.report("workers", False, "worker 1 died")
     assert headrace("status", "--json").code == 1
 
 
@@ -154,11 +158,11 @@ def test_lanes_in_the_worst_state_come_before_those_of_unknown_lag() -> None:
 
 def test_instances_show_what_is_not_well(site: Site, headrace: Headrace) -> None:
     site.tick()
-    site.health.report("workers", False, "worker 1 has died")
+    site.health.report("workers", False, "worker 1 died")
     row = headrace("instances").out.splitlines()[-1]
     assert row.startswith("one ")
     assert "not well" in row
-    assert row.endswith("workers: worker 1 has died")
+    assert row.endswith("workers: worker 1 died")
     assert json.loads(headrace("instances", "--json").out)[0]["name"] == "one"
 
 
@@ -218,9 +222,8 @@ def test_the_advice_says_what_the_last_day_and_week_needed(site: Site, headrace:
     advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
     AdviceStore(site.session).put(replace(advice, past_week=PastNeed(150, 300, 450, 210)))
     said = " ".join(headrace("monitor", "advise").out.split())
-    assert "the last day: unknown" in said
-    assert "the last week (150 h of data): 210 task-hours were needed" in said
-    for text in ("takes 300", "busiest hour 450", "save 90 (30%)"):
+    assert "day: unknown" in said
+    for text in ("150 h", "210 task-hours", "300", "450", "90 (30%)"):
         assert text in said
 
 
@@ -228,4 +231,5 @@ def test_the_advice_counts_one_hour_as_one(site: Site, headrace: Headrace) -> No
     advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
     AdviceStore(site.session).put(replace(advice, past_week=PastNeed(1, 2, 2, 1)))
     said = " ".join(headrace("monitor", "advise").out.split())
-    assert "the last week (1 h of data): 1 task-hour was needed; " in said
+    assert "day: unknown" in said
+    assert re.search(r"\b1 h\b.*\b1 task-hour\b", said)

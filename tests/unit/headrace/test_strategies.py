@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -69,11 +70,11 @@ def test_a_strategy_that_is_not_the_services_has_options_of_its_own(write: Write
     assert "1" not in str(settings.mirror.leader.strategy_options_by_name)
     check_plug_ins(settings)
     assert len(choose_strategies(settings).plan(replace(ASKED, strategy="one-each")).tasks) == 1
-    with pytest.raises(ConfigError, match="one-each cannot use its options"):
+    with pytest.raises(ConfigError, match="one-each"):
         check_plug_ins(load_settings(write(SIMPLE.replace('"1"', '"few"'))))
-    with pytest.raises(ConfigError, match="placement strategy 'one-all'"):
+    with pytest.raises(ConfigError, match="'one-all'"):
         check_plug_ins(load_settings(write(SIMPLE.replace("one-each", "one-all"))))
-    with pytest.raises(ConfigError, match="belong to placement_strategy_options"):
+    with pytest.raises(ConfigError, match=r"\bplacement_strategy_options\b"):
         load_settings(write(SIMPLE.replace('"simple"', '"one-each"')))
 
 
@@ -98,9 +99,7 @@ def test_the_service_plans_in_place_of_a_strategy_that_cannot_be_made(
 
 
 def test_a_strategy_that_can_be_made_again_takes_its_place(write: Write) -> None:
-    tries: Iterator[ConfigError | Planner] = iter(
-        (ConfigError("its licence server does not answer"), SimplePlanner())
-    )
+    tries: Iterator[ConfigError | Planner] = iter((ConfigError("no licence"), SimplePlanner()))
 
     def make(_: str) -> Planner:
         found = next(tries)
@@ -111,7 +110,7 @@ def test_a_strategy_that_can_be_made_again_takes_its_place(write: Write) -> None
     planner = ChosenStrategies(choose_planner(served_by(write, "one-each")), make)
     asked = replace(ASKED, strategy="mine")
     words = [planner.plan(asked).reasons for _ in range(3)]
-    assert words[0][0].endswith(": its licence server does not answer")
+    assert words[0][0].endswith(": no licence")
     assert words[0][1:] == ("a task for each",)
     assert words[1] == words[2] == ("1 task for 2 partitions",)
 
@@ -140,7 +139,7 @@ class Nothing:
 
 def test_a_strategy_that_fails_is_not_replaced() -> None:
     planner = ChosenStrategies(SimplePlanner(), lambda name: CheckedStrategy(name, Nothing()))
-    with pytest.raises(PlanRejected, match=r"placement strategy mine .*NoneType"):
+    with pytest.raises(PlanRejected, match=r"strategy mine .*NoneType"):
         planner.plan(replace(ASKED, strategy="mine"))
 
 
@@ -179,8 +178,10 @@ def test_a_strategy_that_is_not_installed_is_refused_with_those_that_are(site: S
         problem = answer.json()
         assert answer.status_code == 400, answer.text
         assert [one["pointer"] for one in problem["errors"]] == ["/placement/strategy"]
-        assert "there is no placement strategy 'gone'" in problem["detail"]
-        assert "auto, assigner, simple, no-provider, one-each" in problem["advice"]
+        assert problem["kind"] == "InvalidRequest"
+        assert "'gone'" in problem["detail"]
+        known = {"auto", "assigner", "simple", "no-provider", "one-each"}
+        assert known <= set(re.findall(r"[\w-]+", problem["advice"]))
     restli = {
         "name": "old",
         "connectorName": "headrace",
@@ -190,7 +191,7 @@ def test_a_strategy_that_is_not_installed_is_refused_with_those_that_are(site: S
     }
     over_brooklin = site.client.post("/datastream", json=restli)
     assert over_brooklin.status_code == 400
-    assert "there is no placement strategy 'gone'" in over_brooklin.text
+    assert "'gone'" in over_brooklin.text
 
 
 def test_people_see_that_the_strategy_they_chose_is_not_used(
@@ -204,6 +205,6 @@ def test_people_see_that_the_strategy_they_chose_is_not_used(
     site.definitions.replace(found, replace(found.datastream, metadata=metadata))
     site.tick()
     first, second, *_ = planned(site)["reasons"]
-    assert "placement strategy 'one-each'" in first
+    assert "'one-each'" in first
     assert second == "1 task for 2 partitions"
     assert patched(site, "one-each").status_code == 200, "what is stored already may be sent back"

