@@ -114,7 +114,8 @@ def test_a_source_that_answers_late_is_the_cause(mirrored: Mirrored) -> None:
     mirrored.run(15)
     found = mirrored.diagnosed()
     assert (found.cause, found.placement_can_help) == (Cause.SOURCE_BOUND, False), found
-    assert float(found.evidence["wait_ms"]) > 1_000
+    phases = {name: float(length) for name, length in found.evidence.items() if name.endswith("_ms")}
+    assert max(phases, key=phases.__getitem__) == "wait_ms", found
 
 
 def test_a_destination_that_has_not_acknowledged_yet_is_the_cause(mirrored: Mirrored) -> None:
