@@ -14,6 +14,7 @@ import httpx
 
 from headrace.console.client import RestClient, tls_context
 from mirror.errors import HeadraceError
+from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
 from monitor.adapters.lane_answers import evidence_of
@@ -246,17 +247,18 @@ def is_0_somewhere(seen: Snapshot) -> bool:
     )
 
 
-def is_held_back(seen: Snapshot, by: str) -> bool:
-    """Return whether lanes are healthy but throttled, and report which quota limits them.
+def is_held_back(seen: Snapshot, owner: QuotaOwner) -> bool:
+    """Return whether lanes are healthy but throttled, and report whose quota limits them.
 
     While the brokers' read quota delays a lane's requests, its lag is unknown.
     """
+    holds = [lane.get("held_back") or {"owner": ""} for lane in seen.lanes]
     return (
         seen.status == 200
         and lanes_are(seen, "copying")
         and not is_0_somewhere(seen)
-        and all(by in lane["reason"] for lane in seen.lanes)
-        and by in (seen.datastream.get("problem") or {"reason": ""})["reason"]
+        and all(hold["owner"] == owner for hold in holds)
+        and "quota" in (seen.datastream.get("problem") or {"reason": ""})["reason"]
         and seen.metrics.get(f'headrace_held_back_lanes{{datastream="{seen.datastream["name"]}"}}')
         == PARTITIONS
         and seen.standing in {ObjectiveStatus.BREACHED, ObjectiveStatus.UNKNOWN}

@@ -80,7 +80,7 @@ def test_each_datastream_is_planned_by_the_loads_that_it_chooses(
     service = {"mirror__leader__provider_options_by_name": json.dumps({"steady": options})}
     monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     one = new_instance("one", **service)
-    with pytest.raises(InvalidRequest, match=r"no load provider 'gone'.*there are .*steady"):
+    with pytest.raises(InvalidRequest, match=r"'gone'.*\bsteady\b"):
         create_datastream(one, "other", topics["plain"], placement={"load_provider": "gone"})
     for name, provider in CHOICES.items():
         create_datastream(one, name, topics[name], placement={"load_provider": provider, **CAPACITY})
@@ -90,7 +90,7 @@ def test_each_datastream_is_planned_by_the_loads_that_it_chooses(
         wait_until(partial(has_tasks, one, name, tasks), f"{name} is planned", interval_seconds=2)
     assert providers(one) == {(None, "self"), ("steady", "steady")}
     assert min(rates(one, "chosen")) >= STEADY > max(rates(one, "plain"))
-    assert "planned by count: placement.load_provider is none" in planning(one, "counted")["reasons"]
+    assert any("placement.load_provider" in reason for reason in planning(one, "counted")["reasons"])
     choose(one, "chosen", None)
     choose(one, "plain", "steady")
     wait_until(partial(has_tasks, one, "plain", 3), "the other one chooses it", interval_seconds=2)

@@ -63,8 +63,8 @@ def test_a_forecast_takes_fewer_task_hours_than_the_last_days_maximum() -> None:
     text, pictures = printed("05-forecast.ipynb")
     (covered,) = re.findall(r"168 hours: (\d+)% at or below", text)
     assert int(covered) >= 85
-    hours = dict(re.findall(r"by the (forecast|last day's maximum|peak of all weeks) +(\d+)", text))
-    assert int(hours["forecast"]) < int(hours["last day's maximum"]) < int(hours["peak of all weeks"])
+    hours = {name: int(count) for name, count in re.findall(r"by the .*?\b(\w+) +(\d+)", text)}
+    assert hours["forecast"] < hours["maximum"] < hours["weeks"]
     assert pictures == 2
 
 
@@ -73,13 +73,13 @@ def test_quiet_hours_are_those_that_carry_least_and_an_even_load_has_none() -> N
     (first, last, contrast) = re.findall(r"quiet hours: (\d+):00 to (\d+):00 UTC; .* ([\d.]+) times", text)[0]
     assert int(first) <= 3 < int(last), "the least of the day is at three o'clock"
     assert float(contrast) > 1.5
-    assert "an even load: no quiet hours" in text
-    assert "after one day: not known yet" in text
+    assert re.search(r"\beven load: no\b", text)
+    assert re.search(r"\bone day: not\b", text)
 
 
 def test_two_fleets_are_compared_by_the_recording_that_ships() -> None:
     text, pictures = printed("06-evaluation.ipynb")
-    assert "15 minutes of candidate, control" in text
+    assert re.search(r"\b15 minutes\b.*\bcandidate\b.*\bcontrol\b", text)
     hours = re.findall(r"task-hours +([\d.]+) +([\d.]+)", text)
     assert hours, text
     (candidate, control) = map(float, hours[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         assert "headrace_alerts_firing" in httpx.get(f"http://{leader.address}/metrics").text
         with monitor_of(other, tmp_path / "outside.log") as outside:
             assert outside.wait(PATIENCE_SECONDS) == 0
-        assert "own monitor (monitor.enabled)" in (tmp_path / "outside.log").read_text()
+        assert "monitor.enabled" in (tmp_path / "outside.log").read_text()
         wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is kept")
         (incident,) = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
         wait_until(lambda: (LATE.name, "firing") in heard(hook, name), "the webhook hears of it")
@@ -153,7 +154,8 @@ def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
         )
         (alert,) = [one for one in firing(receiver) if one["labels"]["alertname"] in alerts]
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (BURNING.name, name)
-        assert "burns 100x in 5 m, 100x in 30 m, 100x in 1 h, ? in 6 h" in alert["annotations"]["description"]
+        rates = re.findall(r" (\d+x|\?) in (\d+ [mh])\b", alert["annotations"]["description"])
+        assert rates[:4] == [("100x", "5 m"), ("100x", "30 m"), ("100x", "1 h"), ("?", "6 h")]
 
 
 @pytest.mark.deep
@@ -214,7 +216,7 @@ def test_of_two_monitors_one_judges_and_the_other_takes_over(
         first = running.enter_context(monitor_of(instance, logs[0]))
         wait_until(lambda: f":{first.pid}" in holder(), "the first judges")
         second = running.enter_context(monitor_of(instance, logs[1]))
-        wait_until(lambda: "another monitor judges" in logs[1].read_text(), "the second waits")
+        wait_until(lambda: "another monitor" in logs[1].read_text(), "the second waits")
         assert first.stop() == 0
         wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
         assert second.stop() == 0

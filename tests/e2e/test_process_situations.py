@@ -89,9 +89,9 @@ def is_taken_over(seen: Snapshot) -> bool:
 
 def is_slow(seen: Snapshot) -> bool:
     """It is said, and everything is copied on: nothing has stopped, moved or begun anew."""
-    remark = seen.parts.get("ZooKeeper", {"sentence": ""})["sentence"]
+    is_remarked = "ZooKeeper" in seen.parts and "ZooKeeper" not in seen.ill
     answers = "no answer" not in seen.events and "status" in seen.datastream
-    return "s to answer" in remark and answers and seen.status == 200 and lanes_are(seen, "copying")
+    return is_remarked and answers and seen.status == 200 and lanes_are(seen, "copying")
 
 
 def are_given_up(seen: Snapshot) -> bool:

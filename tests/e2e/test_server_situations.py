@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 
 from headrace.console.client import RestClient
 from mirror.adapters.system_clock import SystemClock
+from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
@@ -197,7 +198,8 @@ def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
     found = finding.diagnosis
     assert found is not None, finding
     assert found.cause is Cause.BROKER_QUOTA, found
-    assert ("of the source throttles for" in found.sentence) == (side == READING), found
+    owner = QuotaOwner.SOURCE if side == READING else QuotaOwner.DESTINATION
+    assert found.evidence["quota"] == owner, found
     assert isinstance(found.evidence["broker"], int)
     assert found.sentence in finding.action
     assert "rebalance" not in finding.action
@@ -228,12 +230,12 @@ def is_hidden(seen: Snapshot) -> bool:
 
 def is_held_back_for_reading(seen: Snapshot) -> bool:
     """A quota of the source's brokers is named."""
-    return is_held_back(seen, "brokers' quota of cluster source for reading")
+    return is_held_back(seen, QuotaOwner.SOURCE)
 
 
 def is_held_back_for_writing(seen: Snapshot) -> bool:
     """One of the destination's is."""
-    return is_held_back(seen, "brokers' quota of cluster destination for writing")
+    return is_held_back(seen, QuotaOwner.DESTINATION)
 
 
 def stands_still_for(cause: Cause, seen: Snapshot) -> bool:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from mirror.model.datastreams.lanes import QuotaOwner
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import admin_client, delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS
@@ -99,9 +100,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "the destination refuses a record": stands_still,
     "the source topic was deleted and created again": stands_still,
     "the destination topic was deleted": stands_still,
-    "a quota holds the datastream back": lambda seen: is_held_back(
-        seen, f"the quota of its datastream, {QUOTA:,} bytes/s"
-    ),
+    "a quota holds the datastream back": lambda seen: is_held_back(seen, QuotaOwner.DATASTREAM),
 }
 """When a situation is shown as it is."""
 

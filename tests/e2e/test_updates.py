@@ -20,6 +20,7 @@ from headrace.__main__ import app
 from headrace.commands.datastreams.apply import EXIT_DIFFERS
 from headrace.console.client import RestClient
 from mirror.errors import IllegalTransition, RefusedFields, StaleVersion, VersionConflict
+from mirror.model.datastreams.lanes import QuotaOwner
 from tests.contract.kafka.asking import BrokerClient
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, make_topic, produce, read_all
@@ -169,7 +170,10 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         updated.patch({"metadata": {"headrace.bytes-per-second": "100000"}})
         updated.patch({"metadata": {"headrace.bytes-per-second": "20"}})
         wait_until(
-            lambda: any("the quota of its datastream" in one["reason"] for one in updated.lanes().values()),
+            lambda: any(
+                (one.get("held_back") or {}).get("owner") == QuotaOwner.DATASTREAM
+                for one in updated.lanes().values()
+            ),
             "the quota holds lanes back",
         )
         with pytest.raises(RefusedFields, match=r"/destination/name.*; /start"):
@@ -353,15 +357,16 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "0-0"}
     url = f"http://{second.address}/v1/events"
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as stream:
-        heard = (json.loads(one[6:])["sentence"] for one in stream.iter_lines() if one.startswith("data: "))
-        assert "created the datastream" in next(heard)
-        assert "4 partitions added" in next(heard)
+        heard = (json.loads(one[6:]) for one in stream.iter_lines() if one.startswith("data: "))
+        assert next(heard)["kind"] == "command"
+        planned = next(heard)
+        assert (planned["kind"], "4 partitions" in planned["sentence"]) == ("plan", True)
         second.rest.post(f"{PATH}/pause", {"for_seconds": 0.1, "reason": "tests"})
-        assert next(one for one in heard if one.startswith("resumed the datastream"))
+        assert next(one for one in heard if one["kind"] == "command" and "resumed" in one["sentence"])
         wait_until(lambda: updated.copying() >= everything, "all is copied again")
         plan = first.rest.post(f"{PATH}/plan", {"full": True})
-        operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})["operation"]
-        with pytest.raises(IllegalTransition, match="already applied by me"):
+        operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "alice"})["operation"]
+        with pytest.raises(IllegalTransition, match="alice"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
         path = f"/v1/operations/{operation['id']}"
         wait_until(lambda: first.rest.get(path)["state"] != "queued", "the leader has answered")

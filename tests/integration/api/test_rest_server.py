@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -328,9 +329,10 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
         )
         lines = answer.iter_lines()
         site.create()
-        told = (line for line in lines if line.startswith("data: "))
-        assert "created the datastream" in next(told)
-        assert "2 partitions added" in next(told)
+        told = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
+        created, planned = next(told), next(told)
+        assert (created["kind"], created["datastream"]) == ("command", "orders")
+        assert (planned["kind"], "2 partitions" in planned["sentence"]) == ("plan", True)
         server.stop(PATIENCE_SECONDS)
         list(lines)  # to its end: it is not cut off
 

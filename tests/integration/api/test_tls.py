@@ -93,7 +93,7 @@ def test_who_shows_a_certificate_that_the_settings_name_is_its_principal(live: T
         settings = ClientSettings(ca_file=AUTHORITY, certificate_file=mine)
         with (
             closing(RestClient(f"https://{server.address}", PATIENCE_SECONDS, settings=settings)) as rest,
-            pytest.raises(Forbidden, match=r"ci \(role viewer\) may not change"),
+            pytest.raises(Forbidden, match=r"\bci\b.*\bviewer\b"),
         ):
             rest.post("/v1/datastreams/orders/pause")
         with pytest.raises(NotAuthenticated):

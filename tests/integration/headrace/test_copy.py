@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -17,6 +19,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
+from headrace.errors import EXIT_USAGE
 from tests.copies import NOW, Clusters, change, records
 from tests.engines import write
 from tests.freezing import frozen
@@ -92,7 +95,8 @@ def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clust
         [],
         [f"copy.{topic}"],
     )
-    assert document["drift"] == [f"copy.{topic}: retention.ms is 2000000000, expected 1000000000"]
+    (drift,) = document["drift"]
+    assert re.match(rf"copy\.{topic}: retention\.ms .*\b2000000000\b.*\b1000000000\b", drift), drift
     assert {place[1]: lane["next_offset"] for place, lane in by_partition(document).items()} == {
         0: 60,
         1: 60,
@@ -116,8 +120,8 @@ def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
     document = clusters.copy("--start", moment, "--bytes-per-second", "1000000")
     assert (document["records"], document["partitions"][0]["start_offset"]) == (4, 5)
     code, _, told = clusters.run("copy", "--start", "yesterday")
-    assert code != 0
-    assert "--from cannot be 'yesterday'" in told
+    assert code == EXIT_USAGE
+    assert "'yesterday'" in told
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "freezes"])
@@ -171,7 +175,8 @@ def test_a_full_disk_under_report_and_log_does_not_hide_what_was_copied(clusters
     write(clusters.source, topic, records(10, 1))
     code, document, told = clusters.run("copy", "--until-end", "--report", "/dev/full")
     assert (code, document["complete"], document["records"]) == (1, True, 10)
-    assert "headrace: /dev/full: No space left on device" in told
+    assert "/dev/full" in told
+    assert os.strerror(errno.ENOSPC) in told
     write(clusters.source, topic, records(10, 1))
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -257,7 +262,7 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()
     assert code == 1
-    assert "another copy with the same --state" in document["failures"][0]
+    assert "--state" in document["failures"][0]
     clusters.copy("--state", state)
     code, verdict, _ = clusters.run("verify", "--state", state)
     assert (code, verdict["partitions"][0]["records"]) == (0, 30)
@@ -279,7 +284,7 @@ def test_of_copies_of_one_state_at_once_each_ends_and_nothing_is_repeated(
     for code, document, told in outcomes:
         assert code == (0 if document["complete"] and not document["failures"] else 1), told
         if code:
-            assert "another copy with the same --state" in " ".join(document["failures"])
+            assert "--state" in " ".join(document["failures"])
     clusters.copy("--state", state, "--guarantee", guarantee)
     code, verdict, _ = clusters.run("verify")
     found = [(one["records"], one["surplus"]) for one in verdict["partitions"]]

@@ -98,7 +98,7 @@ def test_hours_are_read_and_the_day_replayed(
 ) -> None:
     hours, notes = from_pinot(settings, recorded, "7d")
     assert len(notes) == 1
-    assert notes[0].startswith(f"{ROLLED_UP} of 169 hours are known; missing: ")
+    assert notes[0].startswith(f"{ROLLED_UP} of 169 ")
     loads = [
         {partition: load.bytes_per_second for partition, load in hours[hour].items()}
         for hour in sorted(hours)[-2:]
@@ -118,7 +118,7 @@ def test_hours_are_read_and_the_day_replayed(
     assert not ended.value.code
     printed = capsys.readouterr()
     answer = json.loads(printed.out)
-    assert "3 of 4 hours are known" in answer["notes"][0]
+    assert answer["notes"][0].startswith("3 of 4 ")
     assert answer["notes"][0] in printed.err
     assert [hour["required_tasks"] for hour in answer["hours"]][1:] == [2, 2]
     assert [round(hour["bytes_per_second"]) for hour in answer["hours"]][1:] == [1050, 4050]
@@ -155,5 +155,5 @@ def test_the_past_is_exported_and_read_again(
 
 @pytest.mark.usefixtures("recorded")
 def test_a_cluster_without_samples_is_named(settings: HeadraceSettings) -> None:
-    with pytest.raises(LoadUnavailable, match="no samples or rollups of cluster nowhere"):
+    with pytest.raises(LoadUnavailable, match=r"\bnowhere\b"):
         from_pinot(settings, "nowhere", "2h")

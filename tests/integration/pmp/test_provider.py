@@ -244,7 +244,7 @@ def test_old_samples_and_foreign_names_are_flagged(metrics_world: MetricsWorld) 
     report = provider.loads(cluster, [TopicPartition("ORDERS", 0)])
     assert report.notes[0].startswith("stale: ")
     assert " 5 min " in report.notes[0]
-    assert report.notes[1].startswith("key mismatch: 1 of 1 topic")
+    assert report.notes[1].startswith("key mismatch: 1 of 1 ")
     assert report.notes[1].endswith(" orders")
 
 
@@ -256,7 +256,7 @@ def test_an_unknown_cluster_is_no_answer_and_the_error_names_those_there_are(
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
     with pytest.raises(LoadUnavailable) as caught:
         provider.loads(ClusterRef("host:9092"), ORDERS)
-    assert "no samples of cluster host:9092" in str(caught.value)
+    assert "host:9092" in caught.value.message
     assert cluster in str(caught.value)
     named = ProviderInputs(name_of=lambda reference: cluster if reference == "host:9092" else str(reference))
     provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock(), named)
@@ -277,7 +277,7 @@ def test_the_last_known_loads_serve_while_pinot_is_away_until_they_are_too_old(
     assert {load.rate_source for load in report.loads.values()} == {RateSource.HELD}
     assert {load.age_ms(clock.ms) for load in report.loads.values()} == {3_600_000}
     assert report.measured_at_ms == NOW
-    assert report.notes[0].startswith("last known good, 60 min old: ")
+    assert " 60 min " in report.notes[0]
     clock.ms += 2 * 3_600_000
     with pytest.raises(LoadUnavailable, match="180 min old"):
         restarted.loads(cluster, ORDERS)

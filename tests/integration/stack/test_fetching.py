@@ -140,7 +140,7 @@ def test_a_wrong_sum_is_refused_and_nothing_is_kept(registry: _Registry) -> None
     listed = registry.add("changed", b"as it was locked")
     registry.add("changed", b"as it is served now")
     folder = JarFolder("test", [good, listed])
-    with pytest.raises(WrongSum, match=r"org\.example:changed:1\.0 .*SHA-256") as caught:
+    with pytest.raises(WrongSum, match=r"\borg\.example:changed:1\.0 ") as caught:
         _fetch(folder)
     assert listed.sha256 in str(caught.value)
     assert not folder.files()[1].exists()
@@ -150,8 +150,10 @@ def test_a_wrong_sum_is_refused_and_nothing_is_kept(registry: _Registry) -> None
 def test_a_jar_that_is_not_there_is_named(registry: _Registry) -> None:
     there = registry.add("there", b"there")
     folder = JarFolder("test", [there, Artefact("org.example", "gone", "1.0", "0" * 64)])
-    with pytest.raises(RegistryUnreachable, match=r"org\.example:gone:1\.0: try again"):
+    with pytest.raises(RegistryUnreachable) as caught:
         _fetch(folder)
+    assert caught.value.message.endswith(" org.example:gone:1.0")
+    assert caught.value.advice
     assert folder.files()[0].exists()  # what came is kept for the next time
 
 
@@ -242,7 +244,7 @@ def test_two_that_want_the_same_fetch_it_once(registry: _Registry) -> None:
 
 def test_too_little_disk_is_said_before_anything_is_fetched(registry: _Registry) -> None:
     folder = JarFolder("test", [registry.add("one", b"one")], size_bytes=10**18)
-    with pytest.raises(DiskFull, match=r"fetching the test jars needs .* GB: "):
+    with pytest.raises(DiskFull, match=r"\btest jars\b.* 1000000000\.00 GB"):
         _fetch(folder)
     assert registry.asked == []
 
@@ -299,6 +301,6 @@ def test_the_command_line_tells_failures_in_one_line(registry: _Registry) -> Non
 
     status, said = run("fetch", "spark")
     assert status == 1
-    assert re.fullmatch(r"stack\.jars: the spark jars: .*registry.*\n", said)
+    assert re.fullmatch(r"stack\.jars: .*\bregistry\b.*\n", said)
     assert "'hadoop'" in run("fetch", "hadoop")[1]
     assert run()[0] == 2

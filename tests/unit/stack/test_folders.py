@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,10 @@ def test_enough_space_is_no_matter_of_an_existing_folder(tmp_path: Path) -> None
 
 def test_too_little_space_says_how_much_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DiskFull) as caught:
-        folders.require_space(tmp_path / "not yet", 10**18, "the stack", "free some space")
-    assert str(caught.value).endswith("the stack needs 1000000000.00 GB: free some space")
-    assert str(tmp_path) in str(caught.value)
+        folders.require_space(tmp_path / "not yet", 10**18, "the stack", "tidy up")
+    assert re.search(r"\bthe stack\b.* 1000000000\.00 GB$", caught.value.message)
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.advice == "tidy up"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -102,7 +103,7 @@ def test_the_pid_is_the_commands_own(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_executed_says_why(tmp_path: Path) -> None:
-    with pytest.raises(ServerDied, match=r"child: .*no-such-command: No such file"):
+    with pytest.raises(ServerDied, match=rf"\bchild\b.*\bno-such-command: {os.strerror(errno.ENOENT)}"):
         _held(tmp_path, [str(tmp_path / "no-such-command")]).start()
 
 

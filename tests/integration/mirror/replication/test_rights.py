@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -235,7 +236,7 @@ def test_a_right_on_the_progress_topic_that_is_missing_is_named(
     engine = new_engine(broker.address, broker.address, access=access, progress_topic=progress)
     engine.start(topic, destination=f"copy.{topic}")
     engine.run_until(engine.paused, "it pauses")
-    assert f"grant Create, Read and Write on topic {progress}" in engine.paused()[0].reason
+    assert re.search(rf"\bCreate\b.*\bRead\b.*\bWrite\b.*{progress}", engine.paused()[0].reason)
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])
 
@@ -308,7 +309,7 @@ def test_a_survey_sees_the_rights_on_the_cluster_and_what_is_hidden(
     assert seen.identity == more.identity != ""
     assert seen.rights == frozenset({Right.DESCRIBE})
     assert seen.quotas is None
-    assert any("quotas of user reader" in reason for reason in seen.why)
+    assert any(re.search(r"\bquotas\b.*\breader\b", reason) for reason in seen.why)
     assert more.rights is not None
     assert Right.CREATE in more.rights
     assert more.quotas == {}

@@ -263,4 +263,4 @@ def test_the_leader_is_understood_where_clients_prove_who_they_are(
         proof = {key: str(TLS / name) for key, name in files.items()}
     security = KafkaSecurity.model_validate({"protocol": listener, "ca_file": str(TLS / "ca.pem"), **proof})
     admin = KafkaAdmin(ClusterSettings(bootstrap_servers=guarded.address_of(listener), security=security))
-    assert eventually(admin.cluster_id, "the broker says what it calls itself")
+    assert eventually(admin.cluster_id, "the cluster id")

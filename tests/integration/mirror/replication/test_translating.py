@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import closing
 from pathlib import Path
@@ -208,7 +209,7 @@ def test_the_command_fails_where_a_group_would_lose_its_place(
 
     behind = translated({(topic, 0): 61, (topic, 1): 5})
     assert (behind.exit_code, "2 of 2 positions committed" in behind.stdout) == (0, True)
-    assert f"no checkpoint has reached the group's position in {topic}-0" in " ".join(behind.stderr.split())
+    assert re.search(rf"\bcheckpoint\b.*\b{topic}-0\b", " ".join(behind.stderr.split()))
     grow_topic(engine.source, topic, 3)
     left = translated({(topic, 0): 10, (topic, 2): 0})
     assert (left.exit_code, "1 of 2 positions committed" in left.stdout) == (1, True)

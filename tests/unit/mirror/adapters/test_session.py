@@ -122,7 +122,7 @@ def test_an_address_that_never_answers_is_waited_for_as_long_as_patience_lasts(s
 
 
 def test_an_end_without_an_answer_is_none(street: Street) -> None:
-    with pytest.raises(Unreachable, match=r"closed the connection.*TLS"):
+    with pytest.raises(Unreachable, match="TLS"):
         street.ask(street.session(street.talking(b"")))
 
 
@@ -193,7 +193,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
     port = street.broker().address.rpartition(":")[2]
     lost = street.session("lost.test:9092", "lost.test:9093", seconds=0.5)
     for _ in range(3):
-        with pytest.raises(TimedOut, match=r"lost\.test:9092, lost\.test:9093: "):
+        with pytest.raises(TimedOut, match=r"lost\.test:9092, .*:9093\b"):
             street.ask(lost)
         lost._failed_at = 0.0
     assert street.ask(street.session(f"localhost:{port}"))
@@ -226,7 +226,7 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
     assert street.ask(street.session(street.broker().address))
     assert not waiting.done()
     answers.set()
-    with pytest.raises(NotAuthorized, match=r"no ticket for one\.test"):
+    with pytest.raises(NotAuthorized, match=r"one\.test"):
         waiting.result(PATIENCE_SECONDS)
 
 

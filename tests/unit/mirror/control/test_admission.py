@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -172,7 +173,7 @@ def test_a_change_is_looked_at_where_it_changes_what_is_decided() -> None:
 
 def test_of_known_callers_the_principal_counts_and_not_the_owner() -> None:
     ADMISSION.check(owned("anybody"), None, another, "orders")
-    with pytest.raises(InvalidRequest, match="'mallory' may not read from cluster source"):
+    with pytest.raises(InvalidRequest, match=r"'mallory'.*\bread\b.*\bsource\b"):
         ADMISSION.check(owned("orders"), None, another, "mallory")
     stored = owned("orders")
     ADMISSION.check(owned("other"), stored, another, "mallory")  # giving it away asks for no cluster
@@ -200,7 +201,7 @@ def test_where_principals_count_a_stored_owner_is_not_objected_to() -> None:
 def test_what_is_stored_runs_on_and_is_objected_to() -> None:
     assert ADMISSION.objection(owned("orders")) == ""
     told = ADMISSION.objection(owned("anybody"))
-    assert "'anybody' may not read from cluster source" in told
+    assert re.search(r"'anybody'.*\bread\b.*\bsource\b", told)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +229,9 @@ def test_an_owner_has_a_name_as_datastreams_have() -> None:
     everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
     for owner in ("a/b", "..", "a\nb", " a", "x" * 201, "\u202eevil", ""):
         stored = a_datastream(metadata={"owner": owner})
-        with pytest.raises(InvalidRequest, match="cannot name an owner"):
+        with pytest.raises(InvalidRequest) as caught:
             everybody.check(stored, None, another)
+        assert [one.pointer for one in caught.value.fields] == ["/owner"]
         everybody.check(a_datastream(metadata={"owner": owner}, topics="t"), stored, another)
     everybody.check(a_datastream(metadata={"owner": "the.team@example.com"}), None, another)
 
@@ -243,8 +245,10 @@ def test_an_expression_of_a_new_datastream_has_4_kilobytes_at_most(field: str) -
         return replace(a_datastream(), selection=TopicSelection(texts["include"], texts["exclude"]))
 
     everybody.check(selecting(4_096), None, another)
-    with pytest.raises(InvalidRequest, match="the expression has 4098 bytes"):
+    with pytest.raises(InvalidRequest, match=r"\b4098\b") as caught:
         everybody.check(selecting(4_098), None, another)
+    key = {"include": "topics"}.get(field, field)
+    assert [one.pointer for one in caught.value.fields] == [f"/source/{key}"]
     everybody.check(replace(selecting(20_000), naming=TopicNaming("x.*")), selecting(20_000), another)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from mirror.coordination.discovery import destination_description, drift, topic_work
@@ -55,7 +56,8 @@ def test_settings_that_are_not_as_they_would_be_made_are_said() -> None:
     wanted = destination_description(described("orders", 1, **{"retention.ms": "5"})["orders"], "copy.orders")
     assert drift(wanted, wanted) == []
     present = TopicDescription("copy.orders", 1, settings={**wanted.settings, "retention.ms": "6"})
-    assert drift(wanted, present) == ["copy.orders: retention.ms is 6, expected 5"]
+    (sentence,) = drift(wanted, present)
+    assert re.match(r"copy\.orders: retention\.ms .*\b6\b.*\b5\b", sentence)
     bare = TopicDescription("copy.orders", 1, settings={"min.insync.replicas": "2"})
     assert [sentence.split(": ")[1].split(" ")[0] for sentence in drift(wanted, bare)] == [
         "compression.type",

@@ -77,9 +77,9 @@ def test_a_request_is_an_operation_until_it_is_answered_and_then_the_outcome_is(
     assert (queued.kind, queued.state, queued.finished_ms) == (kind, OperationState.QUEUED, None)
     done = answered(request_, None, "x" * 2_000, PLAN, NOW_MS)
     assert (done.identity, done.state, done.plan_epoch) == (queued.identity, OperationState.DONE, 7)
-    failed = answered(request_, InvalidRequest("it is not there"), "", PLAN, NOW_MS)
+    failed = answered(request_, InvalidRequest("not there"), "", PLAN, NOW_MS)
     assert (failed.state, failed.plan_epoch) == (OperationState.FAILED, None)
-    assert (failed.sentence, failed.finished_ms) == ("it is not there", NOW_MS)
+    assert (failed.sentence, failed.finished_ms) == ("not there", NOW_MS)
     for one in (queued, done, failed):
         assert from_stored_operation(to_stored_operation(one)) == one
 
@@ -107,7 +107,7 @@ def test_a_stop_runs_until_it_has_settled_and_a_deletion_that_is_faster_ends_it(
     cut_off = ended_stop(STOPPING, replace(STOPPING, status=DatastreamStatus.DELETING), NOW_MS)
     assert cut_off is not None
     assert (cut_off.identity, cut_off.state) == (running.identity, "failed")
-    assert cut_off.sentence == "changed to DELETING before it had stopped"
+    assert "DELETING" in cut_off.sentence
     assert ended_stop(STOPPING, replace(STOPPING, pauses={}), NOW_MS) is None
     assert ended_stop(stopped, replace(stopped, status=DatastreamStatus.READY), NOW_MS) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict, in_words
@@ -93,7 +94,7 @@ def test_one_cluster_under_two_spellings_is_no_destination_for_its_own_names() -
 def test_of_two_that_write_one_topic_the_later_gives_way() -> None:
     verdict = judged(a_route("one", "A>C", "t|u", at=1), a_route("two", "B>C", "t|v", at=2), topics="t u v")
     assert left_out(verdict) == {"two": ["t"]}
-    assert reason(verdict, "two") == "datastream one already writes its destination topic"
+    assert "datastream one" in reason(verdict, "two")
 
 
 def test_names_that_meet_are_one_topic() -> None:
@@ -126,14 +127,15 @@ def test_members_of_a_group_write_a_topic_together() -> None:
 def test_a_member_that_copies_elsewhere_is_refused() -> None:
     group = {"system.taskPrefix": "both"}
     verdict = judged(a_route("one", "A>C", at=1, metadata=group), a_route("two", "B>C", at=2, metadata=group))
-    assert verdict.refused == {"two": "it shares tasks with one, which copies from A to C elsewhere as *"}
+    assert verdict.refused.keys() == {"two"}
+    assert re.search(r"\bone\b.*\bA\b.*\bC\b.*\*$", verdict.refused[DatastreamName("two")])
 
 
 def test_nothing_is_written_into_headraces_own_topics() -> None:
     verdict = judged(a_route("one", "A>B", template="*gress"), topics="pro t")
-    assert reason(verdict, "one", "pro") == "progress is one of Headrace's own topics"
+    assert re.match(r"progress\b.*\bHeadrace\b", reason(verdict, "one", "pro"))
 
 
 def test_a_few_topics_are_named() -> None:
-    assert in_words({"b": "x", "a": "y"}) == "2 topics are left out (a: y; b: x)"
-    assert in_words(dict.fromkeys("abcde", "z")) == "5 topics are left out (a: z; b: z; c: z and 2 more)"
+    assert re.fullmatch(r"2 topics .*\(a: y; b: x\)", in_words({"b": "x", "a": "y"}))
+    assert re.fullmatch(r"5 topics .*\(a: z; b: z; c: z\b.*\b2 .*\)", in_words(dict.fromkeys("abcde", "z")))

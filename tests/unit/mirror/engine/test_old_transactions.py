@@ -45,7 +45,7 @@ def test_a_lane_begins_anew_whose_transaction_was_aborted_for_its_age(
     fakes.check_contents("t")
     told = [text for one in caplog.records if (text := one.getMessage()).startswith("lane t-0: ")]
     assert len(told) <= 1
-    assert all("destination aborted its transaction" in one for one in told)
+    assert all("aborted" in one for one in told)
     assert not any(" pauses: " in one.getMessage() for one in caplog.records)
 
 

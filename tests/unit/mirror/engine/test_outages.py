@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -68,7 +69,9 @@ def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(
     assert fakes.clock.monotonic() - began < 6, "the wait of one request, and no more"
     fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "what it waits for is said")
     assert fakes.clock.monotonic() - began < 15
-    assert "writing to t-0 at destination: REQUEST_TIMED_OUT (7), since 2" in fakes.lane("t", 0).stalled_by
+    assert re.search(
+        r"\bt-0\b.*\bdestination: REQUEST_TIMED_OUT \(7\).* 2\d{3}-", fakes.lane("t", 0).stalled_by
+    )
     assert not any(fakes.lane("t", number).stalled_by for number in others)
     slow.replicate()
     fakes.run_to("t", 20, 0)
@@ -123,7 +126,7 @@ def test_an_end_of_the_source_that_is_not_known_is_not_the_end_of_an_empty_sourc
     fakes.new_engine()
     fakes.source.faults.plant(LIST_OFFSETS, Code(NOT_AUTHORIZED, "t"), times=None)
     fakes.start("t", policy=EFFECTIVELY_ONCE)
-    assert "no end offset for t-0" in fakes.run_until_paused("t")
+    assert re.search(r"\bend offset\b.*\bt-0\b", fakes.run_until_paused("t"))
     fakes.source.faults.clear()
     fakes.run_to("t", 20)
     fakes.check("t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "the quota of its datastream, 40 kB/s here, throttles it " in said(fakes)
+    assert re.search(r"\bdatastream\b.* 40 kB/s\b", said(fakes))
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
@@ -166,7 +167,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, held), "it is said")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "brokers' quota of cluster source for reading throttles it" in said(fakes, held)
+    assert re.search(r"\bsource\b.*\breading\b", said(fakes, held))
     assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
     fakes.run(20)
     assert not said(fakes, free), "another broker is asked for it"
@@ -199,7 +200,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     fakes.run_until(lambda: _oldest(lane, fakes) > 8, "what was sent before the broker said so waits")
     assert not lane.stalled_by, "the broker does not read what it has throttled"
     fakes.run_until(lambda: said(fakes), "it is said")
-    assert "brokers' quota of cluster destination for writing" in said(fakes)
+    assert re.search(r"\bdestination\b.*\bwriting\b", said(fakes))
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
     assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
     fakes.target.faults.clear()
@@ -229,7 +230,7 @@ def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_kille
     fakes.restart("t")
     fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
     assert throttled.faults.taken
-    assert "5 offsets were already at the destination" in caplog.text
+    assert re.search(r"\b5 offsets\b.*\bcontinuing at 5\b", caplog.text)
     assert not any(isinstance(one, LanePaused) for one in fakes.events)
     assert "other partitions" not in caplog.text
     assert "fetch failed" not in caplog.text

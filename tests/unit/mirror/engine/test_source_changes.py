@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -153,7 +154,8 @@ def test_a_truncated_source_leaves_a_gap_where_that_is_wanted(fakes: MirroredFak
     lane = fakes.lane("t")
     assert lane.ledger.is_balanced
     assert lane.ledger.total(OffsetClass.LOST) == 5
-    assert lane.gaps == ["offsets 20 to 24 of t-0 are gone from the source"]
+    (gap,) = lane.gaps
+    assert re.search(r"\b20 to 24 of t-0\b", gap)
     copied = [(one.offset, "exact") for one in fakes.copied("t")]
     assert [lane.offset_map.forward(offset) for offset in (*range(20), *range(25, 30))] == copied
     assert lane.offset_map.forward(22) == (copied[20][0], "next")

@@ -149,7 +149,7 @@ def test_an_empty_partition_is_translated_while_nothing_has_come(
 
 
 def test_what_nobody_has_committed_or_stored_is_said(bench: EngineContext) -> None:
-    with pytest.raises(NotFound, match=r"group nobody .*on source"):
+    with pytest.raises(NotFound, match=r"\bnobody\b.*\bsource\b"):
         bench.run(plan_translation(bench, a_job("nobody")))
     with pytest.raises(NotFound, match="on destination"):
         bench.run(plan_translation(bench, a_job(back=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -383,7 +384,7 @@ def test_a_damaged_commit_marker_is_healed_and_no_task_changes(house: House, dat
     house.tick()
     before = PlanStore(house.server.session(), "r").read().plan
     house.session.write("/plan", data, house.session.read("/plan").version)
-    assert "the commit marker was damaged" in house.tick()
+    assert "commit marker" in house.tick()
     healed = PlanStore(house.server.session(), "r").read().plan
     assert (healed.tasks, healed.epoch > before.epoch) == (before.tasks, True)
     (event,) = [one for one in house.rig.told if one.event_key.startswith("recovery/")]
@@ -499,7 +500,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
     assert house.planned() == {"orders:t-0", "orders:t-1", "bad:t-0", "bad:t-1"}
     assert house.ill() == ["datastream bad"]
     problem = house.rig.stores.problems.all()[bad]
-    assert problem.reason == "unexpected RecursionError: too deep"
+    assert problem.reason.endswith("RecursionError: too deep")
     assert house.leader.problems == {bad: problem}
     house.tick(3)
     assert house.rig.stores.problems.all() == {bad: problem}
@@ -555,7 +556,7 @@ def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: H
     assert requests.pending() == ()
     told = {one.datastream: one.sentence for one in house.rig.told if one.kind == "request"}
     assert "group gone" in told["gone"]
-    assert "no live instance nowhere" in told["orders"]
+    assert "nowhere" in told["orders"]
 
 
 def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: House) -> None:
@@ -729,7 +730,7 @@ def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House)
     house.tick()
     assert house.planned() == {"old:t-0", "old:t-1"}
     assert house.ill() == ["datastream new"]
-    assert "datastream old already writes" in house.problem("new")
+    assert "datastream old" in house.problem("new")
     house.set_status("old", _S.DELETING)
     house.tick(3)
     assert house.planned() == {"new:t-0", "new:t-1"}
@@ -742,7 +743,7 @@ def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
     for _ in range(3):  # also in the tick that makes the topic which would be copied back
         house.tick()
         assert house.planned() == {"there:t-0", "there:t-1"}
-    assert "it may hold records of source" in house.problem("back")
+    assert re.search(r"\bsource\b.*\bthere\b", house.problem("back"))
 
 
 def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: House) -> None:
@@ -757,7 +758,7 @@ def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: House) ->
         house.tick()
         assert not any(one.startswith("three:") for one in house.planned())
     assert house.planned() == {"one:t-0", "one:t-1", "two:t-0", "two:t-1"}
-    assert "it may hold records of source" in house.problem("three")
+    assert re.search(r"\bsource\b.*\btwo\b", house.problem("three"))
 
 
 def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judged(house: House) -> None:
@@ -796,12 +797,10 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
     house.create(a_datastream("nothing", "none"), a_datastream("orders", "t"))
     house.tick()
     problem = house.rig.stores.problems.all()[DatastreamName("nothing")]
-    assert (problem.reason, problem.sets_aside) == (
-        "no topic of source matches none (topics without the DESCRIBE permission are not listed)",
-        False,
-    )
+    assert re.search(r"\bsource\b.*\bnone\b.*\bDESCRIBE\b", problem.reason)
+    assert not problem.sets_aside
     assert house.ill() == []
-    assert "no topic of source matches none" in house.rig.health.conditions()["datastream nothing"].sentence
+    assert problem.reason in house.rig.health.conditions()["datastream nothing"].sentence
     house.clusters[SOURCE].create(TopicDescription("none", 1))
     house.tick()
     assert house.rig.stores.problems.all() == {}
@@ -826,7 +825,7 @@ def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) ->
     house.tick(2)
     problem = house.rig.stores.problems.all()[DatastreamName("orders")]
     assert not problem.sets_aside
-    assert "'tests' may not read from cluster source" in problem.reason
+    assert re.search(r"'tests'.*\bread\b.*\bsource\b", problem.reason)
     assert house.planned() == {"orders:t-0", "orders:t-1"}
     stored = house.definitions.get(DatastreamName("orders"))
     given = {**stored.datastream.metadata, "owner": "others"}
@@ -840,7 +839,7 @@ def test_a_topic_that_is_named_and_may_not_be_described_is_a_problem_until_it_ma
     house.source.forbidden = {"u", "v"}
     house.create(a_datastream("orders", "^(t|u)$"), a_datastream("others", "t|w", naming=TopicNaming("o.*")))
     house.tick()
-    assert "source hides u (TOPIC_AUTHORIZATION_FAILED)" in house.problem("orders")
+    assert re.search(r"\bsource\b.*\bu\b.*TOPIC_AUTHORIZATION_FAILED", house.problem("orders"))
     assert house.ill() == ["datastream orders"]
     assert house.planned() == {"orders:t-0", "orders:t-1", "others:t-0", "others:t-1"}
     asked = house.source.asked_by_name

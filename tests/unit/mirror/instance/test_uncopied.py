@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -83,9 +84,7 @@ def test_a_partition_that_a_person_paused_is_a_lane_that_falls_behind(site: Site
     said = part(site, "paused by people")
     assert said is not None
     assert said["is_well"]
-    assert said["sentence"] == (
-        "1 partition is paused by people and not copied: orders (t:0 by alice: ticket 7)"
-    )
+    assert re.search(r"^1 .*\borders \(t:0 .*\balice: ticket 7\)$", said["sentence"])
     assert metrics(site, "headrace_paused_partitions") == {'{by="person",datastream="orders"}': 1.0}
     assert metrics(site, "headrace_uncopied_lag_records") == {'{datastream="orders"}': 30.0}
     assert metrics(site, "headrace_uncopied_lost_records") == {'{datastream="orders"}': 2.0}
@@ -153,13 +152,13 @@ def test_a_datastream_that_a_person_paused_or_stopped(site: Site, action: str, s
     found = uncopied(site)
     assert set(found) == {"t-0", "t-1"}
     assert found["t-1"]["lag_records"] == 0, "nothing came since: that is known"
-    assert found["t-0"]["reason"] == f"the datastream is {status}: ticket 8"
+    assert found["t-0"]["reason"].endswith(f" {status}: ticket 8")
     assert found["t-0"]["since_ms"] is not None
     shown = site.client.get("/v1/datastreams/orders").json()
     assert (shown["halt"]["reason"], shown["halt"]["requested_by"]) == ("ticket 8", "alice")
     said = part(site, "paused by people")
     assert said is not None
-    assert f"2 partitions are paused by people and not copied: orders ({status} by alice" in said["sentence"]
+    assert re.search(rf"\b2 partitions\b.*\borders \({status} .*\balice\b", said["sentence"])
     pause(site, "resume")
     assert uncopied(site) == {}
     assert site.client.get("/v1/datastreams/orders").json()["halt"] is None
@@ -172,7 +171,7 @@ def test_the_cause_of_a_pause_outlives_the_leader(site: Site) -> None:
     other.source.ranges = site.source.ranges
     site.follower.session.expire()
     other.tick(3)
-    assert uncopied(other)["t-0"]["reason"] == "the datastream is PAUSED: ticket 8"
+    assert uncopied(other)["t-0"]["reason"].endswith(" PAUSED: ticket 8")
 
 
 @pytest.mark.parametrize(
@@ -307,14 +306,15 @@ def test_a_partition_without_a_task_is_a_problem_with_a_state_of_its_own(site: S
     site.create(limits={"max_tasks": 1, "max_partitions_per_task": 1})
     lane = uncopied(site)["t-1"]
     assert (lane["phase"], lane["by"], lane["lag_records"]) == ("unplaced", None, 0)
-    assert lane["reason"] == "no task has room for it (max_tasks 1, max_partitions_per_task 1)"
+    assert "max_tasks 1" in lane["reason"]
+    assert "max_partitions_per_task 1" in lane["reason"]
     assert metrics(site, "headrace_unplaced_partitions") == {'{datastream="orders"}': 1.0}
     said = part(site, "datastream orders")
     assert said is not None
     assert not said["is_well"]
     assert site.client.get("/v1/health").status_code == 503
-    assert said["sentence"].startswith("1 partition has no task and is not copied: t-1")
-    assert "problem: 1 partition has no task" in events(site, "problem")[0]
+    assert re.match(r"1 partition\b.*\bt-1\b", said["sentence"])
+    assert re.search(r"\b1 partition\b.*\bt-1\b", events(site, "problem")[0])
 
 
 def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -68,7 +69,7 @@ def test_a_setting_below_the_least_of_the_destination_is_clamped(fakes: Mirrored
     made = fakes.target.topics["small"].own
     assert (made["segment.bytes"], made["retention.ms"]) == ("1048576", "5000")
     (sentence,) = plan.changes.adjusted
-    assert sentence.startswith("small: segment.bytes is 1048576 instead of 1024")
+    assert re.match(r"small: segment\.bytes .*\b1048576\b.*\b1024\b", sentence)
     assert plan.failures == {}
 
 

@@ -102,7 +102,7 @@ def test_bytes_damaged_after_they_were_verified_do_not_get_a_right_checksum(at: 
     verify(memoryview(batch), header_of(batch))
     batch[at] ^= 0x20
     stamp(memoryview(batch), header_of(batch).attributes, IDENTITY, 12)
-    with pytest.raises(CorruptData, match="does not match its checksum"):
+    with pytest.raises(CorruptData, match="checksum"):
         verify(memoryview(batch), header_of(batch))
 
 

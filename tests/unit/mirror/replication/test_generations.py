@@ -91,7 +91,7 @@ class Rig:
 
     async def to_the_end(self) -> None:
         await self.door()
-        self.held.append("done to its end")
+        self.held.append("all done")
 
     def run(self, restart_at: int, *, fails_at: int = -1) -> list[str]:
         """Let the steps pass one door after the other; the lane restarts while they wait at one of them.
@@ -119,7 +119,7 @@ def rig() -> Iterator[Rig]:
 
 def test_steps_of_a_lane_that_does_not_restart_come_to_their_end(rig: Rig) -> None:
     rig.run(-1)
-    assert (len(rig.doors), rig.noted[-1], rig.held) == (AWAITS, "done", ["done to its end"])
+    assert (len(rig.doors), rig.noted[-1], rig.held) == (AWAITS, "done", ["all done"])
 
 
 @pytest.mark.parametrize("is_failed", [False, True])
@@ -130,7 +130,7 @@ def test_steps_do_nothing_behind_the_await_at_which_the_lane_restarts(
     noted = rig.run(at, fails_at=at if is_failed else -1)
     is_seen_through = at == AWAITS - 1 and not is_failed
     assert (rig.noted, len(rig.doors)) == (noted, at + 1)
-    assert rig.held == ["done to its end"] * is_seen_through
+    assert rig.held == ["all done"] * is_seen_through
     assert (rig.slots._free, rig.lane.state, rig.runner.events) == (1, LaneState.STARTING, [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -201,7 +202,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(landing: Landing) -> None:
 
 def test_a_folder_has_one_owner_as_long_as_its_process_lives(landing: Landing) -> None:
     first, second = begun(landing), landing.sink()
-    with pytest.raises(Fenced, match="another process writes to"):
+    with pytest.raises(Fenced, match=re.escape(str(landing.folder))):
         landing.done(second.take(PLACE))
     landing.done(first.commit(PLACE, Position(15, "o")))
     first.close()
@@ -213,7 +214,7 @@ def test_an_owner_whose_folder_was_replaced_commits_nothing(landing: Landing) ->
     landing.folder.rename(landing.folder.parent / "aside")
     second = landing.sink()
     assert landing.done(second.take(PLACE)) is None
-    with pytest.raises(Fenced, match="was removed or replaced"):
+    with pytest.raises(Fenced, match=re.escape(str(landing.folder))):
         landing.done(first.commit(PLACE, Position(15, "o")))
     assert landing.files == []
 
@@ -247,7 +248,7 @@ def test_a_missing_file_is_said(landing: Landing) -> None:
     landing.done(sink.commit(PLACE, Position(15, "o")))
     landing.land(sink, 15, 20)
     files_in(landing.folder, "avro")[1].path.unlink()
-    with pytest.raises(DataLossDetected, match="offsets 10 to 14 of orders-3 are missing"):
+    with pytest.raises(DataLossDetected, match=r"\b10 to 14 of orders-3\b"):
         landing.landed()
 
 
@@ -284,7 +285,7 @@ def test_a_damaged_position_stops_the_partition(landing: Landing, text: str) -> 
 def test_a_place_that_cannot_be_used_is_refused_with_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="folder"):
         open_source(f"file:{tmp_path}/nothing")
-    with pytest.raises(ConfigError, match=r"'size': .*file_mib, file_seconds"):
+    with pytest.raises(ConfigError, match=r"'size'.*\bfile_mib\b.*\bfile_seconds\b"):
         open_sink(f"file:{tmp_path}?size=3")
     with pytest.raises(ConfigError, match=r"file_mib: .*'0'"):
         open_sink(f"file:{tmp_path}?file_mib=0")

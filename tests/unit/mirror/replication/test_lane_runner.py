@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -276,7 +277,7 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
         rig.clock.advance(1)
     assert list(rig.reasons) == ["t-0"]
     assert "writing to t-0 at" in lane.stalled_by
-    assert "NOT_ENOUGH_REPLICAS (19), since 2023-11-14 22:13:20 UTC" in lane.stalled_by
+    assert re.search(r"\bNOT_ENOUGH_REPLICAS \(19\).* 2023-11-14 22:13:20\b", lane.stalled_by)
     assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.stalled_by, "")
     rig.clock.advance(8)
     stalls.pump(rig.bench.loop.now())

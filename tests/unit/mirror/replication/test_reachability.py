@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from math import inf
 
 import pytest
@@ -31,7 +32,8 @@ def test_an_outage_of_any_length_is_two_lines(caplog: pytest.LogCaptureFixture) 
     assert str(REFUSED) in begun
     brokers.opened(ONE, 200.5)
     brokers.opened(ONE, 201.0)
-    assert lines(caplog)[1:] == ["cluster target: one:9092 answers again after 100.0 s"]
+    (ended,) = lines(caplog)[1:]
+    assert re.search(r"\btarget\b.*\bone:9092\b.*\b100\.0 s$", ended)
 
 
 def test_attempts_come_slower_up_to_half_a_second(caplog: pytest.LogCaptureFixture) -> None:
@@ -67,7 +69,7 @@ def test_a_broker_that_accepts_connections_and_answers_nothing_is_an_outage(
     for now in (105.0, 105.5, 135.0):
         brokers.swept({"one:9092": (100.0, SILENT)}, now)
     assert len(lines(caplog)) == 1
-    assert "one:9092 accepts connections and does not answer" in lines(caplog)[0]
+    assert re.search(r"\bone:9092\b.*\bconnections\b", lines(caplog)[0])
     brokers.swept({"one:9092": (inf, SILENT)}, 140.0)
     assert "one:9092 answers again" in lines(caplog)[1]
     assert brokers.take_returned() == 105.0 - PATIENCE_SECONDS
@@ -92,8 +94,9 @@ def test_the_first_connection_to_a_silent_address_is_reported_before_it_fails(
     brokers.swept({}, 104.0)
     assert lines(caplog) == []
     brokers.swept({}, 105.0)
-    assert "one:9092 does not answer" in lines(caplog)[0]
-    assert brokers.silence() == (100.0, "one:9092 does not answer")
+    since, sentence = brokers.silence() or (0.0, "")
+    assert (since, sentence.split()[0]) == (100.0, "one:9092")
+    assert sentence in lines(caplog)[0]
 
 
 def test_a_broker_that_has_left_the_cluster_is_not_waited_for() -> None:

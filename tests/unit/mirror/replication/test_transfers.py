@@ -4,6 +4,7 @@ and nothing is there twice."""
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -228,10 +229,11 @@ def test_records_that_are_gone_halt_it_or_are_said(rig: Rig) -> None:
     rig.write(12, 3)
     rig.cluster.partition("t").log.delete_before(14)
     (halted,) = rig.run(rig.land())
-    assert halted.reason.startswith("offsets 12 to 13 of t-0 are gone from the source")
+    assert "12 to 13 of t-0" in halted.reason
     assert not halted.is_complete
     (lane,) = rig.run(rig.land(on_loss=OnLoss.CONTINUE))
-    assert lane.gaps == ["offsets 12 to 13 of t-0 are gone from the source"]
+    (gap,) = lane.gaps
+    assert "12 to 13 of t-0" in gap
     assert rig.landed() == [*VALUES, b"value 14"]
 
 
@@ -297,7 +299,7 @@ def test_another_topic_of_the_name_is_not_mixed_in(rig: Rig) -> None:
     rig.cluster.recreate_topic("t")
     rig.write(0, 20)
     (lane,) = rig.run(rig.land())
-    assert "is not the log that was copied up to 12" in lane.reason
+    assert re.search(r"\bt-0\b.*\b12\b", lane.reason)
     assert rig.landed() == VALUES
 
 
@@ -311,11 +313,11 @@ def test_it_begins_at_the_end_where_it_is_told_to(rig: Rig) -> None:
 
 def test_it_refuses_what_has_no_position_where_one_is_asked_for(rig: Rig) -> None:
     (lane,) = rig.run(rig.land(needs_position=True))
-    assert lane.reason.startswith("t-0 has no committed position")
+    assert re.match(r"t-0\b.*\bposition\b", lane.reason)
 
 
 def test_nothing_that_matches_is_said(rig: Rig) -> None:
-    with pytest.raises(TopicMissing, match="no topic of the source matches u"):
+    with pytest.raises(TopicMissing, match=r"\bu\b"):
         rig.run(rig.land(selection=TopicSelection("u")))
 
 
@@ -327,7 +329,7 @@ def test_one_bad_partition_touches_no_other(rig: Rig) -> None:
     (folder / ".position.json").write_text("damaged")
     good, bad = rig.run(rig.land(selection=TopicSelection("t|u")))
     assert good.is_complete
-    assert "is damaged: remove it" in bad.reason
+    assert re.search(r"\.position\.json\b.*\bdamaged\b", bad.reason)
     assert rig.landed() == VALUES
 
 

@@ -58,16 +58,21 @@ def test_what_is_against_it_is_said(policy: ActingPolicy, record: ActionRecord, 
 
 
 def test_a_dry_run_decides_the_rest() -> None:
-    much, little = PredictedSaving(60.0, "saves much"), PredictedSaving(0.5, "saves little")
-    acting = decide(Mode.ACT, 2, "2 partitions move", much)
-    assert (acting.outcome, acting.sentence) == (ActionOutcome.ACTS, "2 partitions move; it saves much")
-    observing = decide(Mode.OBSERVE, 2, "2 partitions move", much)
+    much, little, preview = (
+        PredictedSaving(60.0, "saves much"),
+        PredictedSaving(0.5, "saves little"),
+        "2 partitions move",
+    )
+    acting = decide(Mode.ACT, 2, preview, much)
+    assert acting.outcome is ActionOutcome.ACTS
+    assert re.fullmatch(f"{preview}; .*{much.sentence}", acting.sentence)
+    observing = decide(Mode.OBSERVE, 2, preview, much)
     assert observing.outcome is ActionOutcome.WOULD_ACT
-    assert observing.sentence.endswith("only observes: 2 partitions move; it saves much")
+    assert observing.sentence.endswith(f": {acting.sentence}")
     for mode in Mode:
         assert decide(mode, 0, "nothing moves", much).outcome is ActionOutcome.REFUSES
-        refused = decide(mode, 2, "2 partitions move", little)
+        refused = decide(mode, 2, preview, little)
         assert refused.outcome is ActionOutcome.REFUSES
-        assert "would cost more than it saves: 2 partitions move; it saves little" in refused.sentence
+        assert re.search(f": {preview}; .*{little.sentence}$", refused.sentence)
     unknown = PredictedSaving(None, "saves an unknown time")
-    assert decide(Mode.ACT, 2, "2 partitions move", unknown).outcome is ActionOutcome.ACTS
+    assert decide(Mode.ACT, 2, preview, unknown).outcome is ActionOutcome.ACTS

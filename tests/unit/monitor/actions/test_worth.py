@@ -34,9 +34,9 @@ def test_what_is_saved_is_what_is_left_of_the_breach(
     found = worth_of(effect, past, lasted)
     assert found.saved_seconds == (None if saved is None else pytest.approx(saved))
     assert found.is_worth_it == (saved is None or saved >= 1.0)
-    assert "costs 2 pauses of at most 1 s" in found.sentence
+    assert re.search(r"\b2 pauses\b.*\b1 s\b", found.sentence)
     if saved is None:
-        assert "saves an unknown time" in found.sentence
+        assert "unknown" in found.sentence
 
 
 def test_the_sentence_has_the_arithmetic() -> None:

@@ -89,7 +89,7 @@ def test_an_error_budget_that_burns_is_an_alert_while_it_does() -> None:
             ObjectiveStatus.WITHIN, 1.0, "well", budgets=(Budget(objective, 0.5, 30, burns),)
         )
         found = conditions.judged({ORDERS: TurnResult(verdict, CLOSED, "")}, ClockReading(at, float(at)))
-        assert all("50% of the budget left" in one.description for one in found)
+        assert all(" 50% " in one.description for one in found)
         return [one.kind.name for one in found]
 
     conditions = Conditions(AlertPatience())

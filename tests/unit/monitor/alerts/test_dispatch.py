@@ -341,7 +341,7 @@ def test_only_everything_silences_alerts_of_the_whole_service() -> None:
 
 
 def test_that_a_receiver_is_away_is_told_to_the_others_until_it_is_back() -> None:
-    failures: list[Exception] = [Unreachable("the mail server does not answer")]
+    failures: list[Exception] = [Unreachable("mail server away")]
 
     def may_fail() -> None:
         if failures:
@@ -357,7 +357,7 @@ def test_that_a_receiver_is_away_is_told_to_the_others_until_it_is_back() -> Non
         wait_until(lambda: is_late() and len(well.heard()) >= 2)
         away = next(one for each in well.messages for one in each if "receiver" in one.labels)
         assert (away.labels["alertname"], away.labels["receiver"]) == ("HeadraceReceiverAway", "r0")
-        assert away.annotations["description"] == "the mail server does not answer"
+        assert away.annotations["description"] == "mail server away"
         failures.clear()
         wait_until(lambda: broken.messages)
         wait_until(lambda: is_late() and not well.messages[-1][-1].is_firing)

@@ -57,9 +57,9 @@ def test_moments_are_those_of_rfc_3339() -> None:
 
 
 def test_a_subject_says_what_the_alerts_have_in_common() -> None:
-    assert subject_of([late("orders")]) == "[1 firing] HeadraceLatencyObjectiveBreached east orders"
+    assert subject_of([late("orders")]) == f"[1 firing] {LATE.name} east orders"
     both = [late("orders"), late("clicks", 5_000)]
-    assert subject_of(both) == "[1 firing, 1 resolved] HeadraceLatencyObjectiveBreached east"
+    assert subject_of(both) == f"[1 firing, 1 resolved] {LATE.name} east"
     assert len(subject_of([late("x" * 5_000)])) == 150
 
 

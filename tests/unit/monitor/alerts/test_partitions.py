@@ -120,7 +120,7 @@ def test_a_state_that_lasts_is_one_alert_of_a_datastream_without_an_objective_to
 def test_the_number_of_partitions_and_the_worst_are_annotations_and_no_labels() -> None:
     (alert,) = Monitor().turns(moving(STALL), 7)
     assert alert.summary.startswith("orders: 3 partitions stalled")
-    assert alert.description == "t-1 longest since 2025-11-24T16:00:00.000Z: no progress at 7"
+    assert re.fullmatch(r"t-1\b.* 2025-11-24T16:00:00\.000Z: no progress at 7", alert.description)
     notice = Style({}, "", "").notice(alert)
     assert (notice.annotations["partitions"], notice.annotations["worst_partition"]) == ("3", "t-1")
     assert notice.labels.keys() == {"alertname", "severity", "service", "datastream", "cluster"}
@@ -152,9 +152,7 @@ def test_a_state_that_begins_within_another_alert_is_named_there(
     monitor = Monitor()
     (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
     assert names([alert]) == [kind]
-    assert re.search(
-        r"; 3 partitions paused [^;]*\(t-1\); 3 partitions stalled [^;]*\(t-1\)$", alert.description
-    )
+    assert re.findall(r"\b3 partitions (\w+)[^;]* \(t-1\)", alert.description) == ["paused", "stalled"]
     assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "it lasts longer"
 
 

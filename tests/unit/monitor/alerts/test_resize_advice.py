@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -36,8 +37,8 @@ def advice(*most: int, now: int = 4, instances: int = 2, each: int | None = 5) -
 def test_it_says_when_until_when_how_many_and_what_drives_it() -> None:
     found = resize_of(advice(4, 4, 12, 14, 12, 4, 14), LEAD, MONDAY)
     assert found == Resize(3, 15, 2, MONDAY + 2 * HOUR_MS, MONDAY + 5 * HOUR_MS, "orders", 14, 4)
-    assert found.summary.startswith("needs 3 instances from Monday 02:00 UTC until Monday 05:00 UTC; ")
-    assert found.reason.endswith(" orders: 14 tasks then, 4 now")
+    assert re.search(r"\b3 instances\b.*\bMonday 02:00\b.*\bMonday 05:00\b", found.summary)
+    assert re.search(r"\borders: 14\b.*\b4\b", found.reason)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_one_peak_is_one_alert_that_ends_when_the_fleet_was_resized() -> None:
     assert fleet.minutes(60 * 2 + 4) == [], "it is further away than the lead, or has not lasted"
     (first,) = fleet.minutes(10)
     assert first.kind.name == "HeadraceResizeRecommended"
-    assert "needs 3 instances from Monday 04:00 UTC until Monday 06:00 UTC" in first.summary
+    assert re.search(r"\b3 instances\b.*\bMonday 04:00\b.*\bMonday 06:00\b", first.summary)
     assert first.description.endswith(" 2 h ago)")
     for most in (9, 14, 9, 19):
         fleet.newest = advice(4, 4, 4, 4, most, 14 if most > 9 else 4)

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_of_every_document_and_field() -> None:
     good = to_document(NamedObjective("orders", Objective(5, 99.0)))
     with pytest.raises(InvalidRequest, match=r"second: .*/kind.*third: "):
         by_datastream([("first", good), ("second", {**good, "kind": "AlertPolicy"}), ("third", "text")])
-    with pytest.raises(InvalidRequest, match=r"datastream orders .*objective twice"):
+    with pytest.raises(InvalidRequest, match=r"\borders\b.*\btwice\b"):
         by_datastream([("first", good), ("second", good)])
 
 

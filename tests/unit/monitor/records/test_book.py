@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -22,12 +23,8 @@ from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_
 
 ORDERS: Final = DatastreamName("orders")
 OBJECTIVE: Final = Objective(2_000, 99.5)
-AWAY: Final = {
-    ORDERS: [DatastreamProblem("HeadraceSourceAway", "east", "9 partitions waiting for the source")]
-}
-BOTH: Final = {
-    ORDERS: [*AWAY[ORDERS], DatastreamProblem("HeadraceDataLossAhead", "east", "data are lost in 40 min")]
-}
+AWAY: Final = {ORDERS: [DatastreamProblem("HeadraceSourceAway", "east", "9 partitions waiting")]}
+BOTH: Final = {ORDERS: [*AWAY[ORDERS], DatastreamProblem("HeadraceDataLossAhead", "east", "40 min")]}
 
 
 def a_finding(standing: ObjectiveStatus, left: float | None = None, *, is_open: bool = True) -> TurnResult:
@@ -53,10 +50,10 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
     (opened,) = book.judged({}, 1_000, AWAY)
     assert (opened.id, opened.cluster, opened.is_late) == ("orders-1000", "east", False)
     assert opened.matters == ("HeadraceSourceAway",)
-    assert opened.timeline[0].text == "HeadraceSourceAway: 9 partitions waiting for the source"
+    assert opened.timeline[0].text == "HeadraceSourceAway: 9 partitions waiting"
     assert book.judged({}, 11_000, AWAY) == [], "nothing is new"
     (more,) = book.judged({}, 21_000, BOTH)
-    assert more.timeline[-1].text == "HeadraceDataLossAhead: data are lost in 40 min"
+    assert more.timeline[-1].text == "HeadraceDataLossAhead: 40 min"
     (closed,) = book.judged({}, 31_000)
     assert (closed.id, closed.closed_ms) == (opened.id, 31_000)
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
@@ -170,7 +167,7 @@ def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest
     book = IncidentBook()
     (opened,) = book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=hot)}, 1_000)
     assert (opened.cause, opened.evidence) == ("hot partition", {"share": 0.9})
-    assert opened.timeline[-1].text == "hot partition: t-1 has 90 % of the load"
+    assert opened.timeline[-1].text == hot.sentence
     more, unclear = replace(hot, evidence={"share": 0.95}), Diagnosis(Cause.UNKNOWN, "nobody knows")
     assert not book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=more)}, 11_000)
     assert not book.judged({ORDERS: replace(a_finding(ObjectiveStatus.BREACHED), diagnosis=unclear)}, 21_000)
@@ -200,7 +197,7 @@ def test_what_repeats_is_one_entry_that_says_how_often_and_since_when() -> None:
         record = record.noted(60_000 * number + 2, Phase.RECOVERED, f"p99 is {number} ms")
         record = record.noted(60_000 * number + 3, Phase.DECIDED, f"no rebalance: {number} of 24 asked for")
     assert phases(record) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.DECIDED]
-    assert record.timeline[1].said == "p99 is 5000 ms (6 times since 00:00:00 UTC)"
+    assert re.fullmatch(r"p99 is 5000 ms \(6 times .*\b00:00:00\b.*\)", record.timeline[1].said)
     assert record.timeline[1].time_ms == 300_001
     assert record_from_json(record_to_json(record)) == record
 

@@ -42,7 +42,7 @@ def planned(
 def test_no_task_is_given_up_in_a_calm_and_the_plan_says_why() -> None:
     found = planned([10, 10, 10, 10], [0, 1, 2, 3])
     assert len(found.tasks) == 4
-    assert f"no task is removed, because {CALM}" in found.reasons
+    assert any(reason.endswith(CALM) for reason in found.reasons)
     assert not found.move_reasons
     assert len(planned([10, 10, 10, 10], [0, 1, 2, 3], "").tasks) == 1
 

@@ -195,7 +195,7 @@ def test_the_next_leader_gives_up_no_task_that_the_day_needs() -> None:
     assert service.tasks() == 6
     (said,) = AssessmentStore(service.session).all().values()
     assert (said.tasks, said.required_tasks) == (6, 1)
-    assert "kept because one of the" in said.reasons[0]
+    assert "kept" in said.reasons[0]
 
 
 def test_a_damaged_memory_is_a_problem_and_the_leader_begins_afresh() -> None:
