@@ -38,6 +38,9 @@ class Measured:
     def measured_checkpoints(self) -> Sequence[int]:
         return [7] * len(self.metrics())
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        return [-60_000, 0]
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
