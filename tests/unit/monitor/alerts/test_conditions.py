@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.alert import Alert
+from monitor.alerts.alert import Alert, Severity
 from monitor.alerts.conditions import AlertPatience, Conditions, Moment
 from monitor.burn.rates import Budget, Burn, read_rule
+from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
+from monitor.records.record import IncidentRecord
 
 ORDERS: Final = DatastreamName("orders")
 OPEN, CLOSED = Incident(is_open=True), Incident()
@@ -24,6 +27,12 @@ FINDINGS: Final = {
     "H": Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
     "B": Finding(Verdict(Standing.BREACHED, None, "late; not copied", is_halted=True), OPEN, ""),
     "l": Finding(Verdict(Standing.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""),
+    "T": Finding(
+        Verdict(Standing.BREACHED, None, "late"),
+        OPEN,
+        "",
+        diagnosis=Diagnosis(Cause.WRONG_TIMESTAMPS, "wrong timestamps"),
+    ),
     "U": Finding(Verdict(Standing.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
 }
 LETTERS: Final = {
@@ -31,6 +40,7 @@ LETTERS: Final = {
     "HeadraceDatastreamHalted": "H",
     "HeadraceDatastreamUnjudged": "U",
     "HeadraceNothingJudged": "N",
+    "HeadraceWrongTimestamps": "T",
 }
 
 
@@ -66,6 +76,10 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
         ("LNNL", "LLLL"),
         ("LNNNNNNNW", "L" * 7 + "2."),
         ("HHNNNW", "......"),
+        ("TTTW", "TTT."),
+        ("TTLLW", "TTLL."),
+        ("LLTTw", "LLLLL"),
+        ("THHHHH", "T...HH"),
     ],
 )
 def test_what_fires(turns: str, fires: str) -> None:
@@ -124,3 +138,11 @@ def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     assert (alert.since_ms, alert.datastream, alert.cluster) == (5_000, ORDERS, "east")
     assert alert.description == "late"
     assert alert.done == "rebalance r-1 asked for"
+
+
+def test_wrong_timestamps_page_nobody_even_after_a_change_of_the_monitor() -> None:
+    conditions = Conditions(AlertPatience())
+    assert {one.kind.severity for one in turn(conditions, "T", 1)} == {Severity.WARNING}
+    record = IncidentRecord("i", "orders", "east", 0, cause=Cause.WRONG_TIMESTAMPS.value)
+    assert Conditions(AlertPatience()).restore([record, replace(record, cause="")], Moment(0, 0.0)) != []
+    assert Conditions(AlertPatience()).restore([record], Moment(0, 0.0)) == []
