@@ -26,6 +26,8 @@ while the lane is in time."""
 _STEP_SECONDS: Final = 0.25
 """Minimum distance between marks except the last."""
 _MOST_MARKS: Final = 12
+_JUMP_MS: Final = 500
+"""Change between the two clocks from which on one was set, or the machine was suspended."""
 
 
 class AppendSpan(NamedTuple):
@@ -106,11 +108,15 @@ class AppendTimes:
         seconds). `now_ms`: the same time in epoch ms. `kept`: first offset of interest.
 
         Ignores an end before the last one: a new leader may know less, and a log that was cut off begins
-        another life of the lane.
+        another life of the lane. Drops all bounds after a jump of a clock, because it is unknown on which
+        side of it the request was sent.
         """
-        marks = self._marks
+        marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000
         self._next = self._first
+        if marks and abs(self._zero_ms - before_ms) > _JUMP_MS:
+            marks.clear()
+            return
         if not marks:
             marks.append(_EndMark(end, asked, now))
             return

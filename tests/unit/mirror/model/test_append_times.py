@@ -49,12 +49,16 @@ def test_a_leader_that_knows_less_moves_no_bound() -> None:
     assert times.span(10, 11) == span(1.0, 6.5)
 
 
-def test_a_wall_clock_that_is_set_does_not_widen_the_bounds() -> None:
+@pytest.mark.parametrize("jump_ms", [60_000, -60_000])
+def test_a_clock_that_is_set_or_a_suspended_machine_ends_the_bounds(jump_ms: int) -> None:
+    """Records of the time in which the machine was suspended are late, whatever the clocks say."""
     times = AppendTimes()
     times.heard(10, 1.0, 1.5, ZERO_MS + 1_500, 0)
-    times.heard(11, 1.5, 2.0, ZERO_MS + 3_600_000 + 2_000, 0)
-    found = times.span(10, 10)
-    assert found.until_ms - found.since_ms == 1_000
+    times.heard(11, 1.5, 2.0, ZERO_MS + 2_000 + jump_ms, 0)
+    assert times.span(10, 10) == UNKNOWN_SPAN
+    times.heard(12, 2.0, 2.5, ZERO_MS + 2_500 + jump_ms, 0)
+    times.heard(13, 2.5, 3.0, ZERO_MS + 3_000 + jump_ms, 0)
+    assert times.span(12, 12) == AppendSpan(ZERO_MS + 2_000 + jump_ms, ZERO_MS + 3_000 + jump_ms)
 
 
 def test_a_long_backlog_keeps_few_marks_that_are_true() -> None:
