@@ -229,7 +229,7 @@ class LiveLane(Lane):
         self.needs_fence = False
         """Whether unknown batches of a former owner or of this lane may be in flight."""
         self.waits, self.heard_at = False, -inf
-        self.asked_at, self.first_ask = -inf, 0
+        self.asked_at, self.first_ask = 0.0, 0
         self.fetch_bytes = fetch_bytes
         """Maximum bytes to request at a time, unless a batch is larger."""
         self.batch_bytes = 0
