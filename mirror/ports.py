@@ -77,6 +77,11 @@ class CopyEngine(Protocol):
         """Return the checkpoints of the lanes in the last measurements, in order."""
         ...
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        """Return the offset of producers' clocks (`AppendTimes.offset_ms`) of the lanes in the last
+        measurements, in order."""
+        ...
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the lanes of the last measurements that had an overdue response."""
         ...

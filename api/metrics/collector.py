@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from api.metrics.movement import movement_metrics
 from api.metrics.partitions import partition_metrics
+from api.metrics.timestamps import timestamp_offsets
 from api.metrics.uncopied_partitions import uncopied_metrics
 from api.services import InstanceStatus
 from api.settings import MetricSettings
@@ -71,6 +72,7 @@ class InstanceCollector(Collector):
         yield from movement_metrics(status.in_time, uncopied, self._clock.monotonic())
         yield from uncopied_metrics(uncopied, lanes, self._clock.now_ms())
         yield from partition_metrics(lanes, self._settings)
+        yield timestamp_offsets(lanes, self._settings)
         sums = tuple(status.task_sums.values())
         yield from _task_metrics(sums)
         yield _latency(sums)
@@ -290,7 +292,10 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
     """Return the latency histogram by datastream, so that percentiles cover all its records here. The sum of
     batch latencies replaces the sum of record latencies, which is not measured."""
     family = HistogramMetricFamily(
-        "headrace_latency_seconds", "from a record's timestamp to its acknowledgement", labels=["datastream"]
+        "headrace_latency_seconds",
+        "from a record's timestamp, or its arrival at the source if the timestamp is wrong, to its"
+        " acknowledgement",
+        labels=["datastream"],
     )
     for group in sorted({one.group for one in sums}):
         mine = [one for one in sums if one.group == group]

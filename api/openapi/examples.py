@@ -202,6 +202,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "weight": (1.0,),
     "worker": (0,),
     "worker_cpu": (0.4,),
+    "timestamp_offset_seconds": (-60.0,),
     "worker_waited": (0.02,),
 }
 """Values by field, or by schema and field if a name has several meanings. The first value of the field's type

@@ -67,6 +67,9 @@ class PartitionLag(_LagModel):
     """End offset of the source."""
     bytes_per_second: float | None
     """Current copy rate."""
+    timestamp_offset_seconds: float | None = None
+    """Offset of its timestamps: positive if the clock of a producer is ahead, negative if it is behind or the
+    timestamps are older event times; 0 if right as far as known."""
     movement: MovementAnswer | None
     """Movement of the partition's position; null if unknown."""
 
@@ -96,6 +99,7 @@ class PartitionLag(_LagModel):
             position=lane.position,
             source_end=lane.source_end,
             bytes_per_second=lane.bytes_per_second,
+            timestamp_offset_seconds=lane.timestamp_offset_seconds,
             movement=lane.movement,
         )
 

@@ -144,6 +144,10 @@ class LaneAnswer(BaseModel):
     """Overdue responses at the end of the last interval; null: none."""
     held_back: HoldAnswer | None = None
     """Quota that throttles the lane while it copies; null: none."""
+    timestamp_offset_seconds: float | None = None
+    """Offset of the timestamps from the times at which the source received the records: positive if the
+    clock of a producer is ahead, negative if it is behind or the timestamps are older event times; 0 if right
+    as far as known."""
     movement: MovementAnswer | None = None
     """Movement of the lane's position; null if unknown."""
     backlog: str | None = None
@@ -178,6 +182,7 @@ class LaneAnswer(BaseModel):
             worker_waited=rate.core.waited if rate else None,
             unanswered=_unanswered(state.track.unanswered),
             held_back=_hold(state.hold) if state.held_back else None,
+            timestamp_offset_seconds=_rounded(state.timestamp_offset_seconds),
             movement=MovementAnswer.from_lane(state, now, now_ms),
             backlog=backlog_origin(state, now, now_ms),
             backlog_since_ms=backlog_since_ms(state, now, now_ms),

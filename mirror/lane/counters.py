@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mirror.lane.out_batch import OutBatch, Path
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
+from mirror.model.movement.append_times import AppendTimes
 from mirror.model.movement.excuses import ExcusedLane
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
@@ -29,7 +30,8 @@ class LaneCounters:
 
     The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` split
     the latency, summed over batches: mean time of their records at the source, in transfer to us, in our
-    queue, and until acknowledgement. The age of a record is that of the newest record in its source batch.
+    queue, and until acknowledgement. The age of a record is that of the newest record in its source batch,
+    from the bound of its append time where its timestamp is outside (`AppendTimes`).
 
     The other counters are the cost factors of copying (`mirror/replication/reports/copy_costs.py`).
     `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would
@@ -61,11 +63,17 @@ class LaneCounters:
         self.produce_ms = 0.0
 
     def delivered(
-        self, outgoing: OutBatch, now_ms: int, now: float, excused: ExcusedLane | None = None
+        self,
+        outgoing: OutBatch,
+        now_ms: int,
+        now: float,
+        times: AppendTimes,
+        excused: ExcusedLane | None = None,
     ) -> None:
         """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
 
         The latency histogram omits records without a usable timestamp, and records that `excused` excludes.
+        `times` learns from the timestamps and corrects them.
         """
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
@@ -81,14 +89,21 @@ class LaneCounters:
         self.queue_ms += queue_ms
         fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
         self.fetch_ms += fetch_ms
-        total_ms = self._count_latency(outgoing, now_ms, excused)
+        total_ms = self._count_latency(outgoing, now_ms, now, times, excused)
         if total_ms is not None:
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
-    def _count_latency(self, outgoing: OutBatch, now_ms: int, excused: ExcusedLane | None) -> float | None:
+    def _count_latency(
+        self, outgoing: OutBatch, now_ms: int, now: float, times: AppendTimes, excused: ExcusedLane | None
+    ) -> float | None:
         """Count latencies and return their mean over the counted records; None if there are none."""
         summed = known = 0
-        for timestamp, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
+        since_ms, until_ms = appended = outgoing.appended
+        for stamp_ms, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
+            timestamp = stamp_ms
+            if not since_ms <= stamp_ms <= until_ms or times.is_off:
+                times.learn(stamp_ms, appended, now)
+                timestamp = times.appended_ms(stamp_ms, appended)
             age = age_ms(now_ms, timestamp)
             if age is not None and (excused is None or excused.counts(timestamp)):
                 if not self.latency:

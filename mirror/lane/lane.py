@@ -22,6 +22,7 @@ from mirror.lane.out_batch import FoundRecords, Item, OutBatch, RejectedBatch
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.movement.append_times import AppendTimes
 from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
@@ -70,6 +71,7 @@ class Lane:
         "target_id",
         "target_loss",
         "target_next",
+        "times",
         "totals",
         "trouble",
         "waiting",
@@ -92,7 +94,6 @@ class Lane:
         self.owner: Owner | None = None
         """Producer id and epoch that last wrote the progress in memory."""
         self.owned_from: int | None = None
-        """See `LaneProgress`."""
         self.stored: Version | None = None
         """The stored record last loaded or written."""
         self.pause: Pause | None = None
@@ -105,12 +106,12 @@ class Lane:
         self.is_held = False
         """True while unsent batches wait for the end or the beginning of a transaction."""
         self.trouble: RejectedBatch | None = None
-        self.delivered_ms = -1
-        """Timestamp of the newest record at the destination."""
-        self.caught_up_ms = -1
-        """Wall time at which the lane had last read every readable record of the source."""
+        self.times = AppendTimes()
+        self.delivered_ms = self.caught_up_ms = -1
+        """Append time of the newest record at the destination, and wall time at which the lane had last read
+        every readable record of the source."""
         self.caught_up = 0
-        """See `LaneProgress`."""
+        """See `LaneProgress`, as for `owned_from`."""
         self.excused: ExcusedLane | None = None
         """Records excluded from the latency, until the lane has caught up."""
         self.waiting = (-1, -1)
@@ -226,6 +227,7 @@ class Lane:
             if isinstance(item, OutBatch):
                 item.fetched_at = now
                 item.began_at = now if began_at is None else began_at
+                item.appended = self.times.span(item.first_offset, item.next_offset - 1)
                 self.bytes_in_hand += len(item.batch)
             self.queue.append(item)
         self._pass_over()
@@ -257,7 +259,7 @@ class Lane:
         self.ledger = Ledger(position)
         if not self.source.topic_id:  # a recreated topic looks the same, but its leader epochs start over
             self.rules = self.rules.without_refusals()
-        self.waiting = (-1, -1)
+        self.waiting, self.times = (-1, -1), AppendTimes()
         if same_log:
             self.offset_map.rewind(position)
         else:
@@ -337,8 +339,9 @@ class Lane:
         outgoing.target = target
         self.in_flight -= 1
         self.is_established = True
-        self.counters.delivered(outgoing, now_ms, now, self.excused)
-        self.delivered_ms = max(self.delivered_ms, outgoing.max_timestamp)
+        self.counters.delivered(outgoing, now_ms, now, self.times, self.excused)
+        newest_ms = self.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
+        self.delivered_ms = max(self.delivered_ms, newest_ms)
         self.bytes_in_hand -= len(outgoing.batch)
         outgoing.free()
         self._settle()
@@ -353,9 +356,7 @@ class Lane:
     def requeue(self) -> None:
         """Move unacknowledged batches back to the queue, in order. Requires that none is outstanding."""
         assert self.in_flight == 0, "a batch could overtake one in flight"
-        self.queue = self.sent + self.queue
-        self.sent = []
-        self.trouble = None
+        self.queue, self.sent, self.trouble = self.sent + self.queue, [], None
         self._pass_over()
 
     def drop(self) -> None:
@@ -370,8 +371,7 @@ class Lane:
                 if item.is_stamped:
                     self.sequence = item.sequence
                 item.free()
-        self.queue, self.sent = [], []
-        self.bytes_in_hand = 0
+        self.queue, self.sent, self.bytes_in_hand = [], [], 0
         if self.position >= 0:  # a lane without a position keeps none
             self.position = self.ledger.next
         self.trouble = None

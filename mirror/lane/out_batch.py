@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.ledger import SkippedOffsets
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.model.movement.append_times import UNKNOWN_SPAN, AppendSpan
 from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
 
@@ -32,10 +33,12 @@ class OutBatch:
     It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` contain its records,
     in order; `passed` classifies all other offsets. `target`: its destination offset, once
     acknowledged. Times are monotonic seconds; it was received between `began_at` and `fetched_at`.
+    `appended`: when its records were appended to the source log.
     """
 
     __slots__ = (
         "acknowledged",
+        "appended",
         "attributes",
         "batch",
         "began_at",
@@ -81,6 +84,7 @@ class OutBatch:
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)
+        self.appended: AppendSpan = UNKNOWN_SPAN
         self.began_at = 0.0
         self.fetched_at = 0.0
         self.sent_at = 0.0

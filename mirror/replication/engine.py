@@ -196,6 +196,10 @@ class BatchEngine:
         """Those of the lanes of the last measurements, in order."""
         return [lane.checkpoint for lane in self._measured]
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        """Return the offset of producers' clocks, in ms, of the lanes in the latest measurements."""
+        return [lane.times.offset_ms for lane in self._measured]
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the overdue responses of the lanes in the latest measurements."""
         return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}

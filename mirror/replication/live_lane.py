@@ -140,6 +140,8 @@ class LiveLane(Lane):
     `turn`, `state`, `intent` and `pause`.
 
     `is_live`: up to date, so fetched in the tier that backlogs cannot delay. `is_ready`: queued for sending.
+    `asked_at`: when the last answered fetch was sent, in monotonic seconds; `first_ask`: number of the
+    channel's request that first included the present position.
     `is_slow`: its destination partition is under-replicated, so its batches are sent alone. `is_writable`:
     connected to the destination; otherwise the lane is not fetched. `waits`: excluded from fetches for a
     reason other than the source; `heard_at`: time of the last end offset received meanwhile, in monotonic
@@ -153,6 +155,7 @@ class LiveLane(Lane):
     """
 
     __slots__ = (
+        "asked_at",
         "batch_bytes",
         "batch_spread",
         "buckets",
@@ -162,6 +165,7 @@ class LiveLane(Lane):
         "disputed",
         "empty_answers",
         "fetch_bytes",
+        "first_ask",
         "found",
         "has_owned",
         "heard_at",
@@ -225,6 +229,7 @@ class LiveLane(Lane):
         self.needs_fence = False
         """Whether unknown batches of a former owner or of this lane may be in flight."""
         self.waits, self.heard_at = False, -inf
+        self.asked_at, self.first_ask = 0.0, 0
         self.fetch_bytes = fetch_bytes
         """Maximum bytes to request at a time, unless a batch is larger."""
         self.batch_bytes = 0
@@ -379,10 +384,20 @@ class LiveLane(Lane):
         size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
 
-    def hear_end(self, end: int, now_ms: int, now: float) -> None:
-        """Record the end offset for a lane that is not fetching. `now`: monotonic seconds."""
+    def note_request(self, asked_at: float, told: tuple[int, float]) -> None:
+        """Record when the request was sent whose response concerns the lane, and number and time of the
+        last answered one before it: unless it named another position, it brought no news."""
+        self.asked_at = asked_at
+        if self.first_ask <= told[0]:
+            self.times.quiet(told[1])
+
+    def hear_end(self, end: int, now_ms: int, now: float, asked: float) -> None:
+        """Record the end offset for a lane that is not fetching, requested at `asked` and received at `now`
+        (monotonic seconds)."""
         self.note_end(max(self.high_watermark, end), end, now_ms)
         self.heard_at = now
+        if not self.rules.read_committed:  # otherwise more records may have been appended
+            self.times.heard(end, asked, now, now_ms, self.checkpoint)
 
     @property
     def is_ambiguous(self) -> bool:

@@ -121,7 +121,8 @@ class LaneRate:
     """Recent rates of one lane per second, and its lag in records and in ms (None if unknown). `shown`: rates
     of `SHOWN_OF_LANES`, in that order. `position`: None if omitted, with the meaning of
     `LanePosition.is_watched`. `core`: CPU use of the whole worker process.
-    `checkpoint`: source offset to resume from; None from workers of an older version."""
+    `checkpoint`: source offset to resume from; None from workers of an older version. `offset_ms`: offset of
+    its producers' clocks, positive if ahead; 0 if right or unknown."""
 
     key: LaneKey
     source: ClusterRef
@@ -133,6 +134,7 @@ class LaneRate:
     position: LanePosition | None = None
     core: CoreUse = NO_CORE_USE
     checkpoint: int | None = None
+    offset_ms: int = 0
 
     @classmethod
     def of(
@@ -141,6 +143,7 @@ class LaneRate:
         position: LanePosition | None = None,
         core: CoreUse = NO_CORE_USE,
         checkpoint: int | None = None,
+        offset_ms: int = 0,
     ) -> LaneRate:
         """Compute the rates of a lane from one measurement; `position` is its position at the end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -155,6 +158,7 @@ class LaneRate:
             position=position,
             core=core,
             checkpoint=checkpoint,
+            offset_ms=offset_ms,
         )
 
 

@@ -43,6 +43,9 @@ TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
 
+TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
+"""A datastream seems to miss its objective only because timestamps of its producers are wrong."""
+
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
 """A receiver does not accept alerts; the other receivers get this alert."""
 WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
@@ -70,6 +73,7 @@ CATALOGUE: Final = (
     RECREATED,
     TRANSACTION,
     CATCHING_UP,
+    TIMESTAMPS,
     RECEIVER_AWAY,
     RESIZE,
     WATCHDOG,

@@ -35,6 +35,7 @@ from monitor.alerts.catalogue import (
     OF_ITSELF,
     RECEIVER_AWAY,
     RESIZE,
+    TIMESTAMPS,
     TRANSACTION,
     UNJUDGED,
     WEARING,
@@ -121,9 +122,11 @@ class Conditions:
 
     def restore(self, records: Iterable[IncidentRecord], now: ClockReading) -> list[Alert]:
         """Restore the alerts of incidents opened by a previous monitor; they fire since the incident
-        opened."""
+        opened. An incident of wrong timestamps had none."""
         restored = []
         for record in records:
+            if record.cause == Cause.WRONG_TIMESTAMPS:
+                continue
             last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
             said, done = (last.text if last else ""), (acted.text if acted else "")
             name, opened_ms = record.datastream, record.opened_ms
@@ -201,7 +204,11 @@ class Conditions:
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         said = "; ".join(filter(None, (verdict.sentence, does)))
-        if _is_late(finding, late) and (late is not None or not verdict.is_halted):
+        if late is None and finding.diagnosis is not None and finding.diagnosis.cause is _ONLY_STAMPS:
+            if _is_late(finding, self._held.get(AlertKey(TIMESTAMPS.name, name))):
+                summary = f"the timestamps of {name} are wrong"
+                yield Alert(TIMESTAMPS, summary, said, 0, name, cluster)
+        elif _is_late(finding, late) and (late is not None or not verdict.is_halted):
             is_unseen = (
                 late is not None and late.is_inherited and verdict.standing is not ObjectiveStatus.BREACHED
             )
@@ -336,6 +343,9 @@ class Conditions:
 
 _SAME_CAUSE_MS: Final = 120_000
 """Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
+
+
+_ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:

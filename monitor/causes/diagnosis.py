@@ -27,6 +27,8 @@ class Cause(StrEnum):
     AFTER_PAUSE = "catching up after a pause"
     BACKLOG = "catching up after an outage"
     START_UP = "start-up"
+    WRONG_TIMESTAMPS = "wrong timestamps"
+    """Records are in time, but clocks of their producers are behind, or the timestamps are event times."""
     UNKNOWN = "unknown"
     """The evidence is insufficient."""
 

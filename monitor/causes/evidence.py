@@ -49,7 +49,8 @@ class LaneEvidence:
     process is busy with for lanes of any datastream; `worker_waited`: fraction of time for which it waited
     for a core. `fetch_unanswered`, `produce_unanswered`: age of its oldest unanswered requests in seconds;
     None if not overdue. `hold`: quota that throttles it. `origin`: event that left its backlog if it has been
-    behind since then; `origin_ms`: time of that event.
+    behind since then; `origin_ms`: time of that event. `timestamp_offset`: seconds by which its producers'
+    clocks are ahead; negative if behind, 0 if right.
     """
 
     partition: str
@@ -73,6 +74,12 @@ class LaneEvidence:
     hold: QuotaHold | None = None
     origin: BacklogOrigin | None = None
     origin_ms: int | None = None
+    timestamp_offset: float | None = None
+
+    @property
+    def topic(self) -> str:
+        """Topic of the partition."""
+        return self.partition.rpartition("-")[0]
 
     @property
     def waits_for_nothing(self) -> bool:

@@ -45,6 +45,10 @@ count.
          |   to both                                                         | network
     13   | otherwise                                                         | unknown
 
+Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
+So wrong timestamps are the cause only if no lane is late, every instance has responded, and the offset of the
+timestamps would make a lane late. Records from before the offset was known may have been counted as late.
+
 A lane without a backlog or overdue responses can be late only because of records that have already arrived:
 there is nothing left to explain, unless its batches still take too long.
 
@@ -101,12 +105,17 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     """Return the cause for which records are later than `limit_ms`."""
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
-    if not late and not evidence.silent:
-        late = [lane for lane in lanes if not lane.waits_for_nothing]
     by_cause: dict[Cause, list[LaneEvidence]] = {}
-    of_tasks = evidence.of_tasks
-    for lane in late:
-        by_cause.setdefault(_cause_of(lane, of_tasks, limit_ms), []).append(lane)
+    if not late and not evidence.silent:
+        late = [lane for lane in lanes if _looks_late(lane, limit_ms)]
+        if late:
+            by_cause[Cause.WRONG_TIMESTAMPS] = late
+        else:
+            late = [lane for lane in lanes if not lane.waits_for_nothing]
+    if not by_cause:
+        of_tasks = evidence.of_tasks
+        for lane in late:
+            by_cause.setdefault(_cause_of(lane, of_tasks, limit_ms), []).append(lane)
     ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
     first = ranked[0] if ranked else Cause.UNKNOWN
     others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
@@ -139,6 +148,13 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
     if max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0) * 1000 > limit_ms:
         return True
     return lane.phases is not None and lane.phases.total > limit_ms
+
+
+def _looks_late(lane: LaneEvidence, limit_ms: float) -> bool:
+    """Return whether a lane that is not late would be, if the offset of its timestamps counted."""
+    total_ms = lane.phases.total if lane.phases is not None else 0.0
+    behind_ms = -(lane.timestamp_offset or 0.0) * 1000
+    return behind_ms > 0 and behind_ms + total_ms > limit_ms
 
 
 def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float) -> Cause:

@@ -15,6 +15,9 @@ from monitor.movement.states import MovementState
 _SPENT: Final = {"wait": "waiting at the source"}
 """Display names of phases, if different from the field name."""
 
+_MOST_TOPICS: Final = 5
+"""Maximum number of topics in a sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
@@ -66,6 +69,11 @@ class CauseFigures:
         return {name: seconds for name, seconds in waits.items() if seconds}
 
     @property
+    def timestamp_offset(self) -> float:
+        """Largest offset of timestamps in seconds, ahead or behind; 0 if there is none."""
+        return max((one.timestamp_offset or 0.0 for one in self.lanes), key=abs, default=0.0)
+
+    @property
     def task_rate(self) -> float | None:
         """Known rate of the task in bytes per second."""
         known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
@@ -97,6 +105,12 @@ class CauseFigures:
                 "partition": self.hot.partition,
                 "partition_bytes_per_second": round(self.hot.bytes_per_second or 0.0),
             }
+        return found | self._of_lanes()
+
+    def _of_lanes(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if self.timestamp_offset:
+            found["timestamp_offset_seconds"] = self.timestamp_offset
         waiting = [one.lag_records for one in self.lanes if one.lag_records is not None]
         if waiting:
             found["waiting_records"] = sum(waiting)
@@ -127,12 +141,19 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
         case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST:
             return (_lost(found.lanes), _backlog(found.lanes), _held(found.hold))
-        case Cause.START_UP:
-            return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
+        case Cause.START_UP | Cause.WRONG_TIMESTAMPS:
+            return _unlike(cause, found.lanes)
         case Cause.UNKNOWN:
             if not found.lanes and not found.late and not found.silent:
                 return ("no backlog at present",)
             return ("measurements do not explain it", _slowest(found.phases), _silent(found.silent))
+
+
+def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
+    """Return the details of a cause that is no fault of the mirror or the clusters."""
+    if cause is Cause.WRONG_TIMESTAMPS:
+        return (_stamped(lanes), "check the clocks of the producers")
+    return (f"{counted(len(lanes), 'partition does', 'partitions do')} not copy yet",)
 
 
 def _named(lanes: Sequence[LaneEvidence]) -> str:
@@ -230,6 +251,21 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     until = f", about {duration_text(eta)} to catch up" if eta is not None else ""
     fewer = ", and shrinking" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
     return f"backlog of {waiting} in {counted(len(lanes), 'partition')}{fewer}{until}"
+
+
+def _stamped(lanes: Sequence[LaneEvidence]) -> str:
+    """Name the topics whose timestamps are wrong, most wrong first."""
+    offsets: dict[str, float] = {}
+    for one in lanes:
+        if abs(one.timestamp_offset or 0.0) > abs(offsets.get(one.topic, 0.0)):
+            offsets[one.topic] = one.timestamp_offset or 0.0
+    ranked = sorted(offsets.items(), key=lambda item: (-abs(item[1]), item[0]))
+    named = [
+        f"{topic} {duration_text(abs(seconds))} {'ahead' if seconds > 0 else 'behind'}"
+        for topic, seconds in ranked[:_MOST_TOPICS]
+    ]
+    more = f" and {counted(len(ranked) - _MOST_TOPICS, 'more topic')}" if len(ranked) > _MOST_TOPICS else ""
+    return f"timestamps of {', '.join(named)}{more}"
 
 
 def _silent(instances: Sequence[str]) -> str:

@@ -63,6 +63,9 @@ class IdleEngine:
     def measured_checkpoints(self) -> Sequence[int]:
         return []
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        return []
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return nothing."""
         return {}

@@ -100,6 +100,12 @@ class LaneStatus:
         return rate.checkpoint, None if waiting is None else rate.checkpoint + waiting
 
     @property
+    def timestamp_offset_seconds(self) -> float | None:
+        """Offset of the clocks of its producers in seconds: positive if ahead, negative if behind, 0 if right
+        as far as known; None before the first report."""
+        return None if self.rate is None else self.rate.offset_ms / 1000
+
+    @property
     def history(self) -> LaneHistory:
         """History of its positions."""
         return self.track.history

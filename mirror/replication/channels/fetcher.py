@@ -32,7 +32,6 @@ from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 
 _log = logging.getLogger(__name__)
-
 _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
@@ -109,14 +108,14 @@ class FetchChannel:
         self._connection: Connection | None = None
         self._version = -1
         self._session = FetchSession(incremental=True)
-        self._is_asking = False
-        self._is_waiting = False
-        self._is_opening = False
-        self._is_closed = False
+        self._is_asking = self._is_waiting = False
+        self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._untold_since: float | None = None
         """Time since which a fetch result is awaited; None once the broker has returned one."""
         self._has_been_told = False
+        self._asks, self._asked_at, self._told = 0, -inf, (0, -inf)
+        """Number of requests, time of the last one (monotonic), and both of the last with a result."""
 
     def has_room_for(self, lane: LiveLane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
@@ -124,8 +123,7 @@ class FetchChannel:
 
     def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
         """Start fetching for the lane from its position; with `waits`, only after `include`."""
-        lane.reader = self
-        lane.waits = False
+        lane.reader, lane.waits = self, False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
             lane.place = (b"", id(lane))  # until the API version tells whether topics are addressed by id
@@ -142,6 +140,7 @@ class FetchChannel:
         topic, number = lane.key.partition
         by_id = self._version >= fetch.BY_ID_FROM
         lane.place = (lane.source.topic_id if by_id else topic.encode(), number)
+        lane.first_ask = self._asks + 2  # the session may leave it out once
         self._lanes[lane.place] = lane
 
     def include(self, lane: LiveLane) -> None:
@@ -159,6 +158,7 @@ class FetchChannel:
                 self._source.listener.on_broken(lane, error)
                 return
             self._session.put(lane.place, position)
+            lane.first_ask = max(lane.first_ask, self._asks + 1)
             self.pump()
 
     def _share(self) -> int:
@@ -233,6 +233,7 @@ class FetchChannel:
 
     def _ask(self, connection: Connection) -> None:
         self._is_asking = True
+        self._asks, self._asked_at = self._asks + 1, self._cluster.loop.now()
         part = self._session.build()
         wait_ms = self._rules.wait_ms
         if self._excluded or self._session.is_behind:
@@ -273,11 +274,13 @@ class FetchChannel:
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
         self._session.answered(response.error, response.session_id)
+        told = self._told
         if response.error and response.error not in LOST:
             _log.warning("%s: fetch failed with error code %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
         elif response.partitions or not response.throttle_ms:  # throttled responses are empty
             self._untold_since, self._has_been_told = None, True
+            self._told = self._told if response.error else (self._asks, self._asked_at)
         room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
@@ -287,6 +290,7 @@ class FetchChannel:
             if self._has_moved(lane, part, asked, response.nodes):
                 self._source.move(lane)
             elif asked.offset == lane.position:
+                lane.note_request(self._asked_at, told)
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
             elif not lane.waits:
                 self.include(lane)  # it was rewound after the request was sent
@@ -434,8 +438,7 @@ class Fetcher:
 
     def relocate(self, lanes: Iterable[LiveLane]) -> None:
         """Look up the leaders of these lanes again and continue from there."""
-        lanes = list(lanes)
-        for lane in lanes:
+        for lane in (lanes := list(lanes)):
             if lane.reader is not None:
                 lane.reader.detach(lane)
             self._replicas.leave(lane)

@@ -81,7 +81,9 @@ class FetchHandler:
             if not self._runner.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
             return
-        lane.note_end(part.high_watermark, part.last_stable_offset, self._bench.clock.now_ms())
+        end, now_ms = part.high_watermark, self._bench.clock.now_ms()
+        lane.note_end(end, part.last_stable_offset, now_ms)
+        lane.times.heard(end, lane.asked_at, self._bench.loop.now(), now_ms, lane.checkpoint)
         lane.log_start = part.log_start
         if not len(part.records):
             if part.preferred_replica >= 0:

@@ -43,18 +43,19 @@ class EndWatch:
     async def _ask(self, place: tuple[str, bool], lanes: Sequence[LiveLane]) -> None:
         source: Cluster = self._runner.source(lanes[0]).cluster
         places = dict.fromkeys((lane.key.partition for lane in lanes), LATEST)
+        asked = self._bench.loop.now()
         try:
             ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
         except Exception as error:  # noqa: BLE001 - the next measurement retries
             _log.debug("the ends of waiting partitions of %s are unknown: %s", source.name, error)
         else:
-            self._note(lanes, ends)
+            self._note(lanes, ends, asked)
         finally:
             self._asking.discard(place)
 
-    def _note(self, lanes: Sequence[LiveLane], ends: Answers) -> None:
+    def _note(self, lanes: Sequence[LiveLane], ends: Answers, asked: float) -> None:
         now, now_ms = self._bench.loop.now(), self._bench.clock.now_ms()
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.waits and not end.error and self._runner.lanes.get(lane.key) is lane:
-                lane.hear_end(end.offset, now_ms, now)
+                lane.hear_end(end.offset, now_ms, now, asked)

@@ -138,17 +138,18 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
     if unknown. `is_heard`: the source would have reported further records.
 
     For a batch that is or was in hand, it is the age of its first record. A record that was never in hand is
-    younger than those delivered before it, and arrived after the lane was last at the end. A missing or
-    future timestamp yields no age.
+    younger than those delivered before it, and arrived after the lane was last at the end. Timestamps of
+    wrong clocks are corrected (`AppendTimes`); a missing one yields no age.
     """
     if lane.high_watermark < 0:
         return None
+    times = lane.times
     for item in (*lane.sent, *lane.queue):
         if isinstance(item, OutBatch) and not item.acknowledged:
-            return age_ms(now_ms, item.first_timestamp)
+            return age_ms(now_ms, times.appended_ms(item.first_timestamp, item.appended))
     if lane.position >= lane.readable_end:
         return 0 if is_heard else None
     offset, timestamp = lane.waiting
     if offset >= lane.position:
-        return age_ms(now_ms, timestamp)
+        return age_ms(now_ms, times.appended_ms(timestamp, times.span(offset, offset)))
     return age_ms(now_ms, max(lane.delivered_ms, lane.caught_up_ms))

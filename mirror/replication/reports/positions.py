@@ -29,7 +29,7 @@ class Positions:
             self._retention_of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
         )
         readable = _readable_end(lane)
-        hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
+        hidden_ms = _hidden_ms(lane, now_ms) if lane.hidden[0] == readable < end else None
         return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms, life=lane.life)
 
     def to_say(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
@@ -50,6 +50,11 @@ class Positions:
                 found.append(watch.said(self.of(lane, lag_ms, now_ms)))
         self._said_at = at
         return found
+
+
+def _hidden_ms(lane: LiveLane, now_ms: int) -> int | None:
+    offset, timestamp = lane.hidden
+    return age_ms(now_ms, lane.times.appended_ms(timestamp, lane.times.span(offset, offset)))
 
 
 def _readable_end(lane: LiveLane) -> int:

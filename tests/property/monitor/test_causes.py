@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
-from monitor.causes.judge import BUSY_CORES, diagnose
+from monitor.causes.judge import BUSY_CORES, diagnose, is_late
 from monitor.movement.states import MovementState
 
 LIMIT_MS = 1_000
@@ -44,6 +44,7 @@ lanes = st.builds(
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
     origin=st.none() | st.sampled_from(BacklogOrigin),
+    timestamp_offset=st.none() | st.floats(-1e12, 1e12, allow_nan=False),
 )
 evidence = st.builds(
     Evidence, st.lists(lanes, max_size=4).map(tuple), st.lists(st.sampled_from(["one", "two"])).map(tuple)
@@ -108,3 +109,9 @@ def test_more_lanes_of_a_cause_never_make_it_less_likely(
         assert after.cause is alone
     else:
         assert after.cause in {before.cause, alone, before.second}
+
+
+@given(evidence)
+def test_wrong_timestamps_never_explain_lanes_that_are_late(found: Evidence) -> None:
+    if any(is_late(one, LIMIT_MS) for one in found.lanes) or found.silent:
+        assert diagnose(found, LIMIT_MS).cause is not Cause.WRONG_TIMESTAMPS

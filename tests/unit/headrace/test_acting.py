@@ -11,8 +11,8 @@ from tests.unit.headrace.conftest import Headrace
 def test_a_person_forbids_acting_and_allows_it_again(site: Site, headrace: Headrace) -> None:
     shown = headrace("acting")
     assert shown.code == 0, shown.err
-    switch, monitor, acts = shown.out.splitlines()
-    assert switch.endswith("is on")
+    first, monitor, acts = shown.out.splitlines()
+    assert first.endswith("is on")
     assert "no monitor" in monitor
     assert acts.startswith("0 rebalances")
     off = headrace("acting", "off", "--reason", "a migration", "--by", "alice")

@@ -250,7 +250,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     key = LaneKey(GroupName("orders"), TopicPartition("t", 0))
     measured = {"batches": 20.0, "fetch_ms": 40.0, "produce_ms": 18_000.0, "cpu_ms": 250.0}
     shown = tuple(measured.get(name, 0.0) for name in SHOWN_OF_LANES)
-    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125))
+    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125), offset_ms=-60_040)
     states = site.follower.workers._states
     track = LaneTrack(rate=rate)
     track.unanswered = Unanswered(None, 14.04)
@@ -267,6 +267,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     assert (first.cpu, first.worker_cpu, first.worker_waited) == (0.25, 0.75, 0.125)
     assert (first.lag_records, first.lag_ms) == (5, 700)
     assert (first.fetch_unanswered, first.produce_unanswered) == (None, 14.0)
+    assert (first.timestamp_offset, second.timestamp_offset) == (-60.0, None)
     assert first.hold == QuotaHold(QuotaOwner.DESTINATION, 0.45, 3)
     assert (second.phases, second.hold, second.cpu, second.worker_cpu) == (None, None, None, None)
 
@@ -298,5 +299,6 @@ def test_what_an_instance_of_another_version_says_of_lanes_is_taken_as_far_as_it
     assert [one.partition for one in found.lanes] == ["t-0", "t-1"]
     assert found.silent == ("two",)
     assert all((one.phases, one.hold, one.state) == (None, None, None) for one in found.lanes)
+    assert all(one.timestamp_offset is None for one in found.lanes)
     with pytest.raises(DamagedState):
         evidence_of({"lanes": [{}], "instances": []}, Source("orders", "source"), TopicSelection("t"))

@@ -133,6 +133,7 @@ const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance
 
 const milliseconds = (value) => duration(value);
 const seconds = (value) => duration(value * 1000);
+const stampOffset = (value) => `${seconds(Math.abs(value))} ${value > 0 ? "ahead" : "behind"}`;
 /** Labels and formats of the figures of a cause. */
 const EVIDENCE = {
   late_partitions: ["late partitions", count], explained_partitions: ["of these with this cause", count], waiting_records: ["waiting records", count],
@@ -140,6 +141,7 @@ const EVIDENCE = {
   quota: ["throttled by the quota of", String], throttled_share: ["throttled for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
   worker_cores: ["worker CPU usage", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker waiting for CPU", (value) => `${percent(value)} of the time`],
   fetch_unanswered_seconds: ["no response from the source for", seconds], produce_unanswered_seconds: ["no response from the destination for", seconds],
+  timestamp_offset_seconds: ["timestamps", stampOffset],
   task: ["task", String], task_bytes_per_second: ["task throughput", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["its throughput", rate],
 };
 

@@ -31,11 +31,15 @@ export function sortedBy(wanted, column) {
 export const rowsOf = (lag) => lag.partitions.map((one) => {
   const state = one.movement ? one.movement.state : one.state;
   return {
-    name: `${one.topic}-${one.partition}`, standing: standingOf(state), why: one.reason || one.movement?.reason || "",
+    name: `${one.topic}-${one.partition}`, standing: standingOf(state), why: one.reason || one.movement?.reason || stampedText(one.timestamp_offset_seconds),
     sourceEnd: count(one.source_end), position: count(one.position), lag: count(one.lag_records), oldest: duration(one.lag_ms),
     rate: rate(one.bytes_per_second), task: one.task || "no task", instance: one.instance || "no instance",
   };
 });
+
+function stampedText(offset) {
+  return offset ? `timestamps ${duration(Math.abs(offset) * 1000)} ${offset > 0 ? "ahead" : "behind"}` : "";
+}
 
 function standingOf(state) {
   if (GOOD.includes(state)) return { tone: "good", sign: "✓", word: state === "OK" ? "up to date" : state };

@@ -289,6 +289,9 @@ class FaultyEngine:
     def measured_checkpoints(self) -> Sequence[int]:
         return []
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        return []
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """As in the port."""
         return {}

@@ -10,6 +10,7 @@ from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.movement.append_times import AppendTimes
 from mirror.protocol.batches.records import Record, write_batch
 
 NOW_MS = 1_700_000_000_000
@@ -48,7 +49,7 @@ def test_records_whose_time_says_no_age_are_in_no_bucket(timestamp: int, counted
     outgoing = OutBatch(memoryview(write_batch(records)), ((0, 2),), 2, 0, 2)
     outgoing.max_timestamp = timestamp
     counters = LaneCounters()
-    counters.delivered(outgoing, NOW_MS, 0.0)
+    counters.delivered(outgoing, NOW_MS, 0.0, AppendTimes())
     assert (counters.records_copied, sum(counters.latency)) == (2, counted)
     assert counters.wait_ms < 1_000
 
@@ -63,7 +64,7 @@ def test_each_record_of_a_merged_batch_is_as_late_as_its_source_batch() -> None:
     assert isinstance(outgoing, OutBatch)
     assert (outgoing.first_timestamp, outgoing.max_timestamp) == (NOW_MS - 30_000, NOW_MS - 100)
     counters = LaneCounters()
-    counters.delivered(outgoing, NOW_MS, 0.0)
+    counters.delivered(outgoing, NOW_MS, 0.0, AppendTimes())
     expected = [0] * LATENCY_BUCKETS
     for age in ages_ms:
         expected[latency_bucket(age)] += 1

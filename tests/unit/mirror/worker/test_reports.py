@@ -38,6 +38,9 @@ class Measured:
     def measured_checkpoints(self) -> Sequence[int]:
         return [7] * len(self.metrics())
 
+    def timestamp_offsets(self) -> Sequence[int]:
+        return [-60_000, 0]
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
@@ -72,6 +75,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
     assert [one.checkpoint for one in said.rates] == [7, 7]
+    assert [one.offset_ms for one in said.rates] == [-60_000, 0]
     assert said.rates[0].core.busy is None, "nobody knows who used it"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     assert said.waiting == ((KEY, (None, 4.0)),)

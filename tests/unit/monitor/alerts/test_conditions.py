@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.alert import Alert
+from monitor.alerts.alert import Alert, Severity
 from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
 from monitor.burn.rates import Budget, BurnResult, read_rule
+from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
+from monitor.records.record import IncidentRecord
 
 ORDERS: Final = DatastreamName("orders")
 OPEN, CLOSED = Incident(is_open=True), Incident()
@@ -28,6 +31,12 @@ FINDINGS: Final = {
     "l": TurnResult(
         LatencyVerdict(ObjectiveStatus.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""
     ),
+    "T": TurnResult(
+        LatencyVerdict(ObjectiveStatus.BREACHED, None, "late"),
+        OPEN,
+        "",
+        diagnosis=Diagnosis(Cause.WRONG_TIMESTAMPS, "wrong timestamps"),
+    ),
     "U": TurnResult(LatencyVerdict(ObjectiveStatus.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
 }
 LETTERS: Final = {
@@ -35,6 +44,7 @@ LETTERS: Final = {
     "HeadraceDatastreamHalted": "H",
     "HeadraceDatastreamUnjudged": "U",
     "HeadraceNothingJudged": "N",
+    "HeadraceWrongTimestamps": "T",
 }
 
 
@@ -70,6 +80,10 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
         ("LNNL", "LLLL"),
         ("LNNNNNNNW", "L" * 7 + "2."),
         ("HHNNNW", "......"),
+        ("TTTW", "TTT."),
+        ("TTLLW", "TTLL."),
+        ("LLTTw", "LLLLL"),
+        ("THHHHH", "T...HH"),
     ],
 )
 def test_what_fires(turns: str, fires: str) -> None:
@@ -134,3 +148,13 @@ def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     assert (alert.since_ms, alert.datastream, alert.cluster) == (5_000, ORDERS, "east")
     assert alert.description == "late"
     assert alert.done == "rebalance r-1 asked for"
+
+
+def test_wrong_timestamps_page_nobody_even_after_a_change_of_the_monitor() -> None:
+    conditions = Conditions(AlertPatience())
+    assert {one.kind.severity for one in turn(conditions, "T", 1)} == {Severity.WARNING}
+    record = IncidentRecord("i", "orders", "east", 0, cause=Cause.WRONG_TIMESTAMPS.value)
+    assert (
+        Conditions(AlertPatience()).restore([record, replace(record, cause="")], ClockReading(0, 0.0)) != []
+    )
+    assert Conditions(AlertPatience()).restore([record], ClockReading(0, 0.0)) == []

@@ -287,6 +287,31 @@ CASES = [
         True,
     ),
     Case("no answer, and nearer to the end", (catching_up(0, produce_unanswered=4.8),), C.BACKLOG),
+    # wrong timestamps
+    Case(
+        "a clock is behind, and nothing is late",
+        (calm(0, timestamp_offset=-60.0), lane(1), calm(2, timestamp_offset=-59.0)),
+        C.WRONG_TIMESTAMPS,
+    ),
+    Case("event times are days old", (calm(0, timestamp_offset=-300_000.0),), C.WRONG_TIMESTAMPS),
+    Case("by less than would make it late", (calm(0, timestamp_offset=-0.9, phases=None),), C.UNKNOWN),
+    Case("a clock ahead makes nothing late", (calm(0, timestamp_offset=60.0),), C.UNKNOWN),
+    Case(
+        "a clock is behind, and the destination is slow",
+        (late(0, phases=PRODUCING, timestamp_offset=-60.0), calm(1, timestamp_offset=-60.0)),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "a clock is behind, and another lane does not copy",
+        (calm(0, timestamp_offset=-60.0), silent(1, S.SOURCE_AWAY)),
+        C.SOURCE_BOUND,
+    ),
+    Case(
+        "a clock is behind, and an instance is silent",
+        (calm(0, timestamp_offset=-60.0),),
+        C.UNKNOWN,
+        silent=("two",),
+    ),
     # network
     Case("both ways take long", (late(0, phases=BOTH), late(1, phases=BOTH)), C.NETWORK),
     Case("both, but mostly one", (late(0, phases=Phases(0, 700, 0, 300)),), C.SOURCE_BOUND),
@@ -671,3 +696,16 @@ def test_phases_are_weighed_by_batches() -> None:
     assert diagnose(Evidence((many, few)), LIMIT_MS).evidence["produce_ms"] == 3_000
     idle = replace(few, batches_per_second=0.0)
     assert "produce_ms" not in diagnose(Evidence((idle,)), LIMIT_MS).evidence
+
+
+def test_wrong_timestamps_are_named_by_topic_with_their_offset() -> None:
+    lanes = [
+        replace(calm(0, timestamp_offset=-offset), partition=f"topic-{number}-0")
+        for number, offset in enumerate((60.0, 3.0, 7_200.0, 5.0, 6.0, 7.0))
+    ]
+    found = diagnose(Evidence(tuple(lanes)), LIMIT_MS)
+    assert found.cause is Cause.WRONG_TIMESTAMPS
+    assert found.evidence["timestamp_offset_seconds"] == -7_200.0
+    assert found.evidence["explained_partitions"] == 6
+    assert re.findall(r"topic-\d", found.sentence) == ["topic-2", "topic-0", "topic-5", "topic-4", "topic-3"]
+    assert not found.placement_can_help
