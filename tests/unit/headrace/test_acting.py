@@ -17,8 +17,8 @@ def test_a_person_forbids_acting_and_allows_it_again(site: Site, headrace: Headr
     assert acts.startswith("0 rebalances")
     off = headrace("acting", "off", "--reason", "a migration", "--by", "alice")
     assert all(fact in off.out.splitlines()[0] for fact in (" off ", "alice", "a migration"))
-    switch = site.services.acting.state().switch
-    assert (switch.is_on, switch.reason, switch.requested_by) == (False, "a migration", "alice")
+    stored = site.services.acting.state().switch
+    assert (stored.is_on, stored.reason, stored.requested_by) == (False, "a migration", "alice")
     found = json.loads(headrace("acting", "on", "--json").out)
     assert (found["acting"]["is_on"], found["acting"]["reason"]) == (True, "")
     assert headrace("acting", "perhaps").code == 2
