@@ -310,7 +310,7 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
     events = plan_events(after, moves, group_plans, LEADER, loads, reasons)
     carried = {one.kafka_partition: one.bytes_per_second for one in events}
     assert carried == {-1: None, 0: 12.5, 2: 0.0, 4: None, 9: None}
-    told = {(one.kind, one.kafka_partition): one.sentence for one in events}
+    told = {(str(one.kind), one.kafka_partition): one.sentence for one in events}
     assert told.keys() == {("plan", -1), ("datastream", -1), *(("move", number) for number in (0, 2, 4, 9))}
     assert (told["plan", -1], told["datastream", -1]) == ("because", "2 tasks; by count")
     assert told["move", 0] == why[TopicPartition("t", 0)]
