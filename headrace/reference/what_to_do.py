@@ -105,8 +105,8 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "ServiceAnswerTooLarge": (
         "Narrow the request, or raise `commands.largest_answer_bytes`; check the address of the service."
     ),
-    "StillAsking": "No action: the leader retries, and uses known metadata meanwhile.",
-    "LoadsOnTheWay": "Retry in a moment; the loads are being read.",
+    "CallPending": "No action: the leader retries, and uses known metadata meanwhile.",
+    "LoadsPending": "Retry in a moment; the loads are being read.",
     "MethodNotAllowed": "See `/v1/docs` for the methods of the path.",
     "BodyTooLarge": "Send less data per request.",
     "BodyNotJson": "Send `Content-Type: application/json`.",
@@ -115,7 +115,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "UnknownTransport": "Use a name from `api.transport_provider_names`, or add yours to it.",
     "RoutingRefusal": "Correct path, query or headers according to Rest.li.",
     "BrooklinRefusal": "Read the message, which is Brooklin's; find the reason in the log by its id.",
-    "ToldToWait": "No action: the monitor waits as long as the receiver requests.",
+    "RetryLater": "No action: the monitor waits as long as the receiver requests.",
     "StackError": "Read the message; `headrace stack logs NAME` shows the end of a server's log.",
     "JavaMissing": "Install Java 17 or newer, or the extra `stack`, which includes it.",
     "JarsUnavailable": "Check the jar registry in Maven's configuration.",
