@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.kafka_data import Record, counts
@@ -42,8 +44,11 @@ def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
 
 
 def late_records(count: int) -> list[Record]:
-    """Return records of one partition that are later than any objective."""
-    return [Record(0, None, b"late", (), 1_700_000_000_000)] * count
+    """Return new records of one partition, which no mirror copies within an objective of 1 ms.
+
+    Records with old timestamps would not be late: their latency counts from their arrival at the source.
+    """
+    return [Record(0, None, b"late", (), round(time.time() * 1000))] * count
 
 
 def by_partition(records: list[Record]) -> dict[int, list[Record]]:

@@ -143,7 +143,7 @@ def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     with CheckingAlertmanager() as receiver:
         away = {"monitor__measurements": "either", "pinot__broker": "127.0.0.1:1"}
         instance = new_instance("one", **settings(receiver) | away)
-        objective = {"milliseconds": 60_000, "target_percent": 99.0, "period_days": 30}
+        objective = {"milliseconds": 1, "target_percent": 99.0, "period_days": 30}
         create_datastream(instance, name, name, objectives=[objective])
         wait_until_caught_up(instance, name)
         produce(kafka_pair.source.address, name, late_records(200))

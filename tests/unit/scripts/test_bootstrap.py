@@ -150,7 +150,7 @@ def test_an_old_python_is_told_what_to_do(
         bootstrap.check_python()
     assert ended.value.code == 1
     line = the_line(capsys)
-    assert "Python 3.11 or newer is needed" in line
+    assert "Python 3.11" in line
     assert "PYTHON=" in line
 
 
@@ -167,7 +167,7 @@ def test_too_little_disk_is_told_what_to_do(
         bootstrap.check_disk()
     line = the_line(capsys)
     assert "1.0 GB free" in line
-    assert "6 GB are needed" in line
+    assert "6 GB" in line
 
 
 @pytest.mark.deep
@@ -183,9 +183,8 @@ def test_no_registry_is_told_what_to_do(project: Path) -> None:
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "is the package registry reachable?" in line
     assert "PIP_INDEX_URL" in line
-    assert "so pip does" in done.stdout
+    assert "installing with pip" in done.stdout
 
 
 @pytest.mark.deep
@@ -208,7 +207,7 @@ def test_it_installs_from_the_registry_that_pip_is_configured_with(
         )
         log = (project / ".cache" / "setup.log").read_text()
         assert done.returncode == 0, f"{moment}: {done.stdout}{done.stderr}{log}"
-        assert "so pip does" not in done.stdout, f"{moment}: {log}"
+        assert "installing with pip" not in done.stdout, f"{moment}: {log}"
         assert subprocess.check_output(installed, text=True) == "1\n", moment
         module = next((project / ".venv").glob("lib/python*/site-packages/tiny.py"))
         module.unlink()  # an installation that was killed leaves packages that look installed
@@ -223,7 +222,7 @@ def test_the_environment_of_another_checkout_is_left_alone(project: Path, tmp_pa
     command = [sys.executable, str(project / "scripts" / "bootstrap.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 1
-    assert "is a link to" in done.stderr
+    assert str(other) in done.stderr
     assert not list(other.iterdir())
 
 
