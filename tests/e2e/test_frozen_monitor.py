@@ -36,7 +36,7 @@ HEAVY: Final = 210_000.0
 LIGHT: Final = 2_000.0
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
-ASKED: Final = "rebalance requested"
+ASKED: Final = '"event": "rebalance requested"'
 
 
 def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
