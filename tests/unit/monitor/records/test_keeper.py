@@ -318,7 +318,7 @@ def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
         for _ in range(5):
             monitor.turn(GOOD)
         wait_until(lambda: site.notices)
-        wait_until(lambda: monitor.turn(GOOD) and site.topic.notes)
+        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
         writes = site.topic.note_writes
         for _ in range(3):
             monitor.turn(GOOD)
