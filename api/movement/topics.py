@@ -50,10 +50,10 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
         is_still = is_idle(lane, one, now)
         yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms, is_still)
     for idle in status.uncopied:
-        what = idle.what
+        missing = idle.what
         found = judged_uncopied(idle, now)
         is_still = idle.lag_records == 0
-        yield what.group, PartitionMovement(what.partition, found, what.since_ms, is_still)
+        yield missing.group, PartitionMovement(missing.partition, found, missing.since_ms, is_still)
 
 
 def topics_told(topics: list[TopicMovement]) -> Any:

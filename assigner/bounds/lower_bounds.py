@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from assigner.problem.limits import UNLIMITED, Limits
-from assigner.problem.problem import Ints
+from assigner.problem.problem import Ints, TaskOf
 
 _LARGEST_K: Final = 30
 _STEPS: Final = 48
@@ -32,6 +32,24 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
         best = max(best, continuous_bound(descending, room))
         best = max(best, pairing_bound(descending, room), rounding_bound(descending, room))
     return best
+
+
+def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
+    """Return a lower bound on the partitions that leave tasks above the target.
+
+    The heaviest of each task leave until the rest fits. `sizes`: int64[n, D], `homes`: int32[n], -1 for
+    partitions that need not stay anywhere, `target`: int64[D].
+    """
+    found = 0
+    for task in np.unique(homes[homes >= 0]).tolist():
+        own = sizes[homes == task]
+        excess = (own.sum(axis=0) - target).tolist()
+        heaviest = (np.cumsum(-np.sort(-own[:, dimension])) for dimension in range(len(excess)))
+        needed = [
+            int(np.searchsorted(sums, one)) + 1 for sums, one in zip(heaviest, excess, strict=True) if one > 0
+        ]
+        found += max(needed, default=0)
+    return found
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:

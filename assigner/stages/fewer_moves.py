@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, TaskOf, moved_units
+from assigner.bounds.lower_bounds import moves_bound
+from assigner.problem.problem import Ints, PlacementProblem, Policy, Ranks, moved_units
 from assigner.search.arrangement import Arrangement
 from assigner.search.exact import MovedBytes, fewest_moves
 from assigner.stages.eviction import Mask
@@ -25,7 +26,6 @@ _FIRST_CHOICES: Final = 6
 _LARGEST_SET: Final = 8
 _SOLVER_CELLS: Final = 2_000
 """Partitions times tasks up to which the solver is used."""
-_EFFORT: Final = 1.0
 
 
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
@@ -60,31 +60,18 @@ def _solved(
         return kept
     sizes, homes, now = problem.sizes[ranks], local[problem.home[ranks]], local[kept.task_of[ranks]]
     moves = int(((homes >= 0) & (now != homes)).sum())
-    if moves <= _fewest(sizes, homes, len(tasks), kept.target):
+    if moves <= moves_bound(sizes, homes, kept.target):
         return kept
     allowed -= moved_units(problem.sizes, problem.home, kept.task_of) - moved_units(sizes, homes, now)
     rooms = np.broadcast_to(kept.target, (len(tasks), problem.dimensions))
     answer = fewest_moves(
-        sizes, homes, now, rooms, problem.per_task, MovedBytes(allowed, _EFFORT * policy.effort, policy.seed)
+        sizes, homes, now, rooms, problem.per_task, MovedBytes(allowed, policy.effort, policy.seed)
     )
     if answer.task_of is None:
         return kept
     task_of = kept.task_of.copy()
     task_of[ranks] = tasks[answer.task_of]
     return replace(kept, task_of=task_of)
-
-
-def _fewest(sizes: Ints, homes: TaskOf, tasks: int, target: Ints) -> int:
-    """Return a lower bound on moves: of each task above the target, the heaviest until the rest fits."""
-    found = 0
-    excess = carried(sizes, homes, tasks) - target
-    for task in np.flatnonzero((excess > 0).any(axis=1)).tolist():
-        own = sizes[homes == task]
-        for dimension in range(sizes.shape[1]):
-            heaviest = np.cumsum(-np.sort(-own[:, dimension]))
-            excess[task, dimension] = np.searchsorted(heaviest, max(int(excess[task, dimension]), 0))
-        found += int(excess[task].max()) + 1
-    return found
 
 
 @dataclass(slots=True)
@@ -139,31 +126,30 @@ class _MoveSearch:
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
         """Return `count` partitions that cover the need, by rank with their new task; None without any."""
-        sizes = self.problem.sizes
-        firsts = [-1]
-        if count > 1:
-            heavy = candidates[sizes[candidates, 0] <= min(budget, rooms.largest)]
-            firsts = heavy[:_FIRST_CHOICES].tolist()
-        for first in firsts:
-            chosen = self._from(first, candidates, need, rooms, count, budget)
+        if count == 1:
+            return self._from(candidates, candidates, need, rooms, count, budget)
+        heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]
+        for first in heavy[:_FIRST_CHOICES].tolist():
+            chosen = self._from(np.array([first]), candidates, need, rooms, count, budget)
             if chosen is not None:
                 return chosen
         return None
 
     def _from(
-        self, first: int, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
+        self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
+        """Return a set that begins with the first of `firsts` that has room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):
-            free = candidates[~np.isin(candidates, list(chosen))]
+            free = candidates[~np.isin(candidates, list(chosen))] if chosen else firsts
             if number == count - 1:
                 covers = free[(sizes[free] >= need).all(axis=1) & (sizes[free, 0] <= budget)]
                 options = covers[::-1]
-            elif number == 0 and first >= 0:
-                options = np.array([first])
-            else:
+            elif chosen:
                 options = free[sizes[free, 0] <= min(budget, max(int(need[0]), 0))]
+            else:
+                options = firsts
             placed = rooms.place_first(options)
             if placed is None:
                 return None

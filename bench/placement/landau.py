@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from assigner.bounds.lower_bounds import moves_bound
 from assigner.planner import plan
 from assigner.problem.loads import PartitionLoads
 from assigner.problem.problem import PlanMode, Policy
@@ -140,18 +141,10 @@ def measure(case: Case) -> Score:
 def fewest_moves(
     loads: npt.NDArray[np.int64], current: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]
 ) -> int:
-    """Return a lower bound on the moves of any plan with these tasks.
-
-    All partitions of a removed task move, and the heaviest of a task above capacity until the rest fits.
-    """
-    found = 0
-    for task in np.unique(current).tolist():
-        held = -np.sort(-loads[current == task])
-        if not alive[task]:
-            found += len(held)
-        elif held.sum() > FULL:
-            found += 1 + int(np.searchsorted(np.cumsum(held), held.sum() - FULL))
-    return found
+    """Return a lower bound on the moves of any plan with these tasks; partitions of removed tasks move."""
+    stays = alive[current]
+    homes = np.where(stays, current, -1).astype(np.int32)
+    return int((~stays).sum()) + moves_bound(loads[:, None], homes, np.array([FULL]))
 
 
 def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -57,34 +57,24 @@ class ProviderInputs:
 
 @dataclass(frozen=True)
 class _FailedQuery:
-    """`is_unsampled`: Pinot responded, but has no samples of the cluster in the window."""
-
     error: HeadraceError
     at_ms: int
-    is_unsampled: bool = False
 
 
-class _Unsampled(Exception):
-    """Pinot has no samples of a cluster in the window."""
-
-    def __init__(self, error: LoadUnavailable) -> None:
-        super().__init__(str(error))
-        self.error = error
+class _Unsampled(LoadUnavailable):
+    """Pinot responded, but has no samples of a cluster in the window."""
 
 
-@dataclass(frozen=True)
-class _Seasonal:
-    """Estimates for the partitions of these topics in the hour of `at_ms`."""
-
-    topics: frozenset[str]
-    loads: Mapping[TopicPartition, PartitionLoad]
-    at_ms: int
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class _LookedUp:
+class _LookedUp(Generic[_Key, _Value]):
+    """Rollups of these topics, as read at `at_ms`."""
+
     topics: frozenset[str]
-    means: dict[str, TopicRates]
+    found: Mapping[_Key, _Value]
     at_ms: int
 
 
@@ -103,8 +93,8 @@ class PinotLoadProvider:
         self._last_known = LastKnown(Path(folder) if folder else None)
         self._catching_up = CatchingUp(self._world.progress, clock)
         self._failures: dict[ClusterRef, _FailedQuery] = {}
-        self._looked_up: dict[ClusterRef, _LookedUp] = {}
-        self._seasonal: dict[ClusterRef, _Seasonal] = {}
+        self._means: dict[ClusterRef, _LookedUp[str, TopicRates]] = {}
+        self._seasonal: dict[ClusterRef, _LookedUp[TopicPartition, PartitionLoad]] = {}
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Return loads of the given partitions over the configured window.
@@ -148,7 +138,7 @@ class PinotLoadProvider:
     def _responds(self, cluster: ClusterRef) -> bool:
         """Return whether Pinot's last response about the cluster was complete, even if without samples."""
         failure = self._failures.get(cluster)
-        return failure is None or failure.is_unsampled
+        return failure is None or isinstance(failure.error, _Unsampled)
 
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
@@ -196,8 +186,6 @@ class PinotLoadProvider:
         if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
             try:
                 report = self._whole(cluster, now_ms, remembered)
-            except _Unsampled as unsampled:
-                failure = self._failures[cluster] = _FailedQuery(unsampled.error, now_ms, is_unsampled=True)
             except HeadraceError as error:
                 if error.fatal:
                     raise
@@ -217,7 +205,7 @@ class PinotLoadProvider:
         try:
             report = self.measured(cluster, now_ms, window_ms)
         except LoadUnavailable as error:
-            raise _Unsampled(error) from error
+            raise _Unsampled(error.message, advice=error.advice) from error
         except HeadraceError:
             self._catching_up.suspect()
             raise
@@ -267,7 +255,7 @@ class PinotLoadProvider:
             return {}
         before = self._seasonal.get(cluster)
         if before and topics <= before.topics and before.at_ms // HOUR_MS == now_ms // HOUR_MS:
-            return before.loads
+            return before.found
         name = self._world.name_of(cluster)
         reading = RateOptions(
             self._provider.statistic, self._is_averaged(name), True, self._world.compacted(cluster)
@@ -290,21 +278,21 @@ class PinotLoadProvider:
         except HeadraceError as error:
             _log.warning("no seasonal loads", cluster=cluster, problem=str(error))
             return {}
-        self._seasonal[cluster] = _Seasonal(topics, loads, now_ms)
+        self._seasonal[cluster] = _LookedUp(topics, loads, now_ms)
         return loads
 
     def _topic_means(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
-    ) -> dict[str, TopicRates]:
+    ) -> Mapping[str, TopicRates]:
         """Return means from the rollups for topics without samples in the window; empty if Pinot fails."""
         sampled = {partition.topic for partition in known.loads}
         missing = {partition.topic for partition in partitions} - sampled
         if not missing:
             return {}
-        looked_up = self._looked_up.get(cluster)
+        looked_up = self._means.get(cluster)
         refresh_ms = self._provider.refresh_seconds * 1000
         if looked_up and missing <= looked_up.topics and 0 <= now_ms - looked_up.at_ms < refresh_ms:
-            return looked_up.means
+            return looked_up.found
         when = TimeRange.up_to(now_ms, int(self._provider.topic_history_hours * HOUR_MS))
         means = {}
         try:
@@ -313,7 +301,7 @@ class PinotLoadProvider:
                 means[row.topic] = row
         except HeadraceError as error:
             _log.warning("cannot query topic-level loads", cluster=cluster, problem=str(error))
-        self._looked_up[cluster] = _LookedUp(frozenset(missing), means, now_ms)
+        self._means[cluster] = _LookedUp(frozenset(missing), means, now_ms)
         return means
 
     def _is_averaged(self, name: str) -> bool:

@@ -155,7 +155,7 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         assert "metrics topic" not in monitor_says(instance)
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
         pinot.kill()
-        wait_until(lambda: "metrics topic" in monitor_says(instance), "that is said")
+        wait_until(lambda: "metrics topic" in monitor_says(instance), "health names the metrics topic")
         told = len(heard(hook, name))
         wait_until(lambda: len(heard(hook, name)) > told + 2, "it goes on")
         assert RESOLVED not in heard(hook, name)

@@ -23,7 +23,7 @@ def test_a_record_was_appended_between_two_responses() -> None:
     times = AppendTimes()
     heard(times, 10, 1.0, 1.5)
     heard(times, 20, 1.5, 2.0)
-    assert times.span(3, 9) == span(None, 1.5), "nothing is known of the backlog"
+    assert times.span(3, 9) == span(None, 1.5), "the backlog has no bound"
     assert times.span(10, 19) == span(1.0, 2.0)
     assert times.span(5, 15) == span(None, 2.0)
     assert times.span(15, 25) == AppendSpan(ZERO_MS + 1_000, UNKNOWN_SPAN.until_ms)
