@@ -364,6 +364,19 @@ def test_events_of_one_tenant_do_not_evict_those_of_another(besieged: Besieged) 
     assert any(one["datastream"] == "orders" for one in events)
 
 
+def test_plans_and_operations_of_one_tenant_do_not_evict_those_of_another(besieged: Besieged) -> None:
+    plan = besieged.ask("orders", "POST", "/v1/datastreams/orders/plan", {"full": True}).json()
+    asked = besieged.ask("orders", "POST", "/v1/rebalance", {"datastream": "orders"}).json()
+    for _ in range(25):
+        made = besieged.ask("bills", "POST", "/v1/datastreams/bills/plan", {"full": True})
+        assert made.is_success, made.text
+    for _ in range(60):
+        queued = besieged.ask("bills", "POST", "/v1/rebalance", {"datastream": "bills"})
+        assert queued.status_code in {202, 503}, queued.text
+    assert besieged.ask("viewer", "GET", f"/v1/plans/{plan['id']}").status_code == 200
+    assert besieged.ask("viewer", "GET", f"/v1/operations/{asked['operation']['id']}").status_code == 200
+
+
 def test_answers_are_neither_cached_nor_sniffed(besieged: Besieged) -> None:
     for who, path in (("viewer", "/v1/datastreams"), ("", "/v1/plan"), ("viewer", "/v1/nothing")):
         headers = besieged.ask(who, "GET", path).headers
