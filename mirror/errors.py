@@ -46,6 +46,7 @@
     │   └── TooOften                one caller exceeds its rate limit            retriable
     ├── ServiceAnswerTooLarge       response of an instance exceeds the limit
     ├── LoadUnavailable             no provider returned partition loads         retriable
+    │   └── NoSamples               the metrics store has none of the cluster    retriable
     ├── HistoryUnavailable          no store of past measurements is available
     └── AnalyticsError              error or incomplete result of Pinot or Spark retriable
         └── AnswerTooLarge          response of Pinot exceeds the limit
@@ -320,6 +321,10 @@ class LoadUnavailable(HeadraceError):
     """Partition loads are unavailable from every provider."""
 
     retriable = True
+
+
+class NoSamples(LoadUnavailable):
+    """The metrics store has no samples of the cluster in the window."""
 
 
 class HistoryUnavailable(HeadraceError):

@@ -97,6 +97,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "HistoryUnavailable": (
         "Configure `[pinot]`, install its extra, and create the tables with `headrace pinot apply`."
     ),
+    "NoSamples": (
+        "Start the sampler of the cluster and `headrace pmp run`; until then last known loads are used."
+    ),
     "LoadUnavailable": (
         "Restore the load provider (`/v1/loads` shows its state); meanwhile placement does not change."
     ),

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from mirror.errors import HeadraceError, LoadUnavailable, NotFound
+from mirror.errors import HeadraceError, LoadUnavailable, NoSamples, NotFound
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
@@ -59,10 +59,6 @@ class ProviderInputs:
 class _FailedQuery:
     error: HeadraceError
     at_ms: int
-
-
-class _Unsampled(LoadUnavailable):
-    """Pinot responded, but has no samples of a cluster in the window."""
 
 
 _Key = TypeVar("_Key")
@@ -138,7 +134,7 @@ class PinotLoadProvider:
     def _responds(self, cluster: ClusterRef) -> bool:
         """Return whether Pinot's last response about the cluster was complete, even if without samples."""
         failure = self._failures.get(cluster)
-        return failure is None or isinstance(failure.error, _Unsampled)
+        return failure is None or isinstance(failure.error, NoSamples)
 
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
@@ -148,7 +144,7 @@ class PinotLoadProvider:
         If the window is answered from rollups and `at_ms` is in a past hour, only hours completed by then
         count.
 
-        Raises LoadUnavailable if there are none, and the errors of the client.
+        Raises NoSamples if there are none, and the errors of the client.
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
@@ -157,7 +153,7 @@ class PinotLoadProvider:
             when = TimeRange(when.since_ms, when.until_ms // HOUR_MS * HOUR_MS)
         rates = questions.partition_rates(self._client, name, when, statistic=chosen, grain=grain)
         if not rates:
-            raise LoadUnavailable(
+            raise NoSamples(
                 f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
                 advice=f"in that time it has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "check the cluster's sampler and headrace pmp run",
@@ -199,13 +195,13 @@ class PinotLoadProvider:
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: CachedReport | None) -> LoadReport:
         """Return a report that covers all rows.
 
-        Raises LoadUnavailable for a partial one, _Unsampled without samples, and as `measured`.
+        Raises LoadUnavailable for a partial one, and the errors of `measured`.
         """
         window_ms = int(self._provider.window_seconds * 1000)
         try:
             report = self.measured(cluster, now_ms, window_ms)
-        except LoadUnavailable as error:
-            raise _Unsampled(error.message, advice=error.advice) from error
+        except NoSamples:
+            raise
         except HeadraceError:
             self._catching_up.suspect()
             raise
@@ -368,7 +364,7 @@ class SampleFreshness:
         name, when = self._name_of(cluster), TimeRange.up_to(self._clock.now_ms(), span_ms)
         newest_ms = questions.newest_sample(self._client, name, when)
         if newest_ms is None:
-            raise LoadUnavailable(
+            raise NoSamples(
                 f"Pinot has no samples of cluster {name} in {span_ms // 1000} s",
                 advice="check the cluster's sampler and headrace pmp run",
             )
