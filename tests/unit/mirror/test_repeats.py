@@ -1,4 +1,4 @@
-"""One report at the beginning of repeating errors, one at their end."""
+"""Test the reports of repeating errors: one at the beginning of an episode and one at its end."""
 
 from __future__ import annotations
 

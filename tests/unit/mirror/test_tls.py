@@ -1,4 +1,4 @@
-"""TLS contexts that follow their files: replaced, half written, missing, and locked by a password."""
+"""Test the reload of TLS contexts: files that are replaced, half written, missing, or encrypted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REST: Final = FILES / "rest"
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, Any]:
-    """Connect the two in memory and return the client's certificate as the server sees it, {} for none."""
+    """Complete a handshake in memory and return the client's certificate as received by the server, or {}."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
     theirs = server.wrap_bio(to_server, to_client, server_side=True)
@@ -120,7 +120,7 @@ tls_context(TlsFiles('', {str(FILES / "locked.pem")!r}, {str(FILES / "locked.pem
 
 
 def test_a_locked_key_without_its_password_asks_nobody() -> None:
-    """OpenSSL asks at the terminal otherwise, and a service would wait for an answer for ever."""
+    """By default OpenSSL prompts at the terminal, and a service would wait forever."""
     locked = str(FILES / "locked.pem")
     assert tls_context(TlsFiles("", locked, locked, "secret"))
     ours, terminal = pty.openpty()

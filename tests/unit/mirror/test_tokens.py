@@ -1,4 +1,4 @@
-"""Bearer tokens come from a file that somebody else renews."""
+"""Test bearer tokens read from a file that another process renews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with units, as commands, sentences and web pages show them."""
+"""Test the formatting of numbers with units in commands, messages and web pages."""
 
 from __future__ import annotations
 

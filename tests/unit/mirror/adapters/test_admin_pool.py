@@ -1,4 +1,4 @@
-"""Administrators that nobody uses any more are forgotten."""
+"""Test the pool of Kafka admin clients: reuse, expiry when idle, and the limit on their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that name listeners which are not allowed are not reached there."""
+"""Test that clients never connect to advertised listeners that the settings do not allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SASL DIGEST-MD5 against the example of RFC 2831, section 4."""
+"""Test SASL DIGEST-MD5 with the example of RFC 2831, section 4."""
 
 from __future__ import annotations
 

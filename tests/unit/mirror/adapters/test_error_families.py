@@ -1,4 +1,4 @@
-"""Every error that kazoo can raise has a meaning in our tree."""
+"""Test that every kazoo exception is translated into a class of `mirror.errors`."""
 
 from __future__ import annotations
 

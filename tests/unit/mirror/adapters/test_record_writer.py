@@ -1,4 +1,4 @@
-"""Records for one topic: kept for a while, in bounded memory, and counted when they are given up."""
+"""Test the writer of one topic: retries, deadlines, bounded memory, and the count of dropped records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_LEADER, TOO_LARGE, NO_RIGHTS, TIMED_OUT = 6, 10, 29, 7
 
 
 class Desk:
-    """A cluster of fake brokers and writers to it."""
+    """A fake cluster of two brokers and its writers."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

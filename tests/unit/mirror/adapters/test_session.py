@@ -1,6 +1,4 @@
-"""A cluster that does not answer costs no thread and holds up no other; one question at a time waits for
-it.
-"""
+"""Test cluster sessions: an unresponsive cluster blocks no thread, no other cluster, and one call at most."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ METADATA = 3
 
 
 class Street:
-    """Addresses of each kind on the loopback interface, and a loop that knocks there."""
+    """Loopback addresses of several kinds (refusing, silent, talking, broker) and a loop that connects."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -50,7 +48,7 @@ class Street:
         self.heard: list[bytes] = []
 
     def refusing(self) -> str:
-        """It is bound, and does not listen."""
+        """Return an address that is bound but not listening."""
         one = self._stack.enter_context(socket.socket())
         one.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{one.getsockname()[1]}"
@@ -62,7 +60,7 @@ class Street:
         return self._stack.enter_context(running(FakeCluster(name)))
 
     def talking(self, answer: bytes) -> str:
-        """It answers with these bytes, and ends the conversation."""
+        """Return an address that responds with these bytes and closes the connection."""
         name, listener = self._listener()
 
         def serve() -> None:
@@ -205,7 +203,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
 def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
     street: Street, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The library asks the key distribution centre, and waits for it, where the exchange begins."""
+    """GSSAPI blocks on the key distribution center when the exchange begins."""
     answers, began = threading.Event(), threading.Event()
 
     def exchange(_access: object, host: str) -> object:
@@ -242,7 +240,7 @@ def test_a_step_that_fails_ends_neither_the_thread_nor_what_waits_behind_it(
 
 
 class Line:
-    """One session on a loop in virtual time, with a cluster in memory."""
+    """One session on a loop in virtual time, with an in-memory cluster."""
 
     def __init__(self) -> None:
         self.clock, self.network = ManualClock(), Network()
@@ -254,7 +252,7 @@ class Line:
         self.opened: list[Cluster] = []
 
     def ask(self) -> Callable[[], str]:
-        """Begin to ask; what is returned gives the answer."""
+        """Start a request for the cluster id and return a function that waits for the result."""
         asking = self.loop.spawn(self.session.ask(self.loop, self._identity))
         asking.when_done(lambda: None)
 
@@ -373,6 +371,6 @@ def test_a_cluster_that_stays_away_keeps_no_more_than_its_last_failure(street: S
 
 
 def kept_errors() -> int:
-    """Failures to reach a cluster that somebody still holds."""
+    """Return the number of Unreachable errors that are still referenced."""
     gc.collect()
     return sum(type(one) is Unreachable for one in gc.get_objects())

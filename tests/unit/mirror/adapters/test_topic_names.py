@@ -1,4 +1,4 @@
-"""Names of topics that no broker of Kafka could have."""
+"""Test topic names that are illegal in Kafka."""
 
 from __future__ import annotations
 

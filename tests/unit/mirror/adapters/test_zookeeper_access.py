@@ -1,4 +1,4 @@
-"""What `zookeeper_access` replaces in kazoo is there, and is called as it is replaced."""
+"""Test that kazoo still has the private methods that `zookeeper_access` overrides."""
 
 from __future__ import annotations
 

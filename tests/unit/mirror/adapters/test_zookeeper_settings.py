@@ -1,4 +1,4 @@
-"""Contradictory ways to reach ZooKeeper are refused; secrets stay secret."""
+"""Test the ZooKeeper settings: contradictory security options, ACLs, and secrets in output."""
 
 from __future__ import annotations
 

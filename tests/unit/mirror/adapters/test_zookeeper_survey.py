@@ -1,4 +1,4 @@
-"""What the answers of a server of ZooKeeper to its four-letter words say."""
+"""Test the parsing of ZooKeeper's responses to four-letter words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kazoo's thread waits for its sockets as kazoo itself would."""
+"""Test our replacement of kazoo's `select` against the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a definition may do at which cluster."""
+"""Test admission: the rights of a definition at its clusters, and the limits of its fields."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def owned(owner: str, **more: Any) -> Datastream:
 
 
 def refused(new: Datastream, former: Datastream | None = None, same_as: SameAs = another) -> str:
-    """The field that may not be so; empty: it may."""
+    """Return the pointers of the rejected fields, comma-separated, or an empty string."""
     try:
         ADMISSION.check(new, former, same_as)
     except InvalidRequest as error:
@@ -76,7 +76,7 @@ GROUPS = Admission({SOURCE: ClusterRights(groups=["mirror-*"]), DESTINATION: Clu
 
 
 def foreign_group(name: str, group: str = "", same_as: SameAs = another, **more: Any) -> str:
-    """What is wrong with the group that a new datastream commits its positions as."""
+    """Return the problems of the consumer group of a new datastream, or an empty string."""
     metadata = {"owner": "orders", **({"group.id": group} if group else {})}
     new = a_datastream(name, metadata=metadata, **more)
     try:
@@ -91,8 +91,8 @@ def test_positions_are_committed_as_groups_for_datastreams_only() -> None:
     told = foreign_group("billing")
     assert told.startswith("/name: ")
     assert "consumer group 'billing'" in told
-    assert foreign_group("billing", "billing")  # its name, said twice, takes no operator
-    assert foreign_group("billing", "other") == ""  # that takes an operator, wherever callers are known
+    assert foreign_group("billing", "billing")  # equal to its name, which requires no right of its own
+    assert foreign_group("billing", "other") == ""  # another group requires a separate right
     assert foreign_group("billing", source=DESTINATION, destination=SOURCE) == ""
     assert foreign_group("billing", source=ADDRESS) == ""
     assert foreign_group("billing", same_as=is_source, source=ADDRESS)
@@ -176,7 +176,7 @@ def test_of_known_callers_the_principal_counts_and_not_the_owner() -> None:
     with pytest.raises(InvalidRequest, match=r"'mallory'.*\bread\b.*\bsource\b"):
         ADMISSION.check(owned("orders"), None, another, "mallory")
     stored = owned("orders")
-    ADMISSION.check(owned("other"), stored, another, "mallory")  # giving it away asks for no cluster
+    ADMISSION.check(owned("other"), stored, another, "mallory")  # a change of owner needs no right
     wider = a_datastream(metadata={"owner": "orders"}, topics="t")
     with pytest.raises(InvalidRequest, match="'mallory'"):
         ADMISSION.check(wider, stored, another, "mallory")

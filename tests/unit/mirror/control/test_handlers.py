@@ -1,4 +1,4 @@
-"""The use cases behind REST and the command line."""
+"""Test the use cases of REST and the command line."""
 
 from __future__ import annotations
 

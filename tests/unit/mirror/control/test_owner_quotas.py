@@ -1,4 +1,4 @@
-"""What the datastreams of one owner may be together."""
+"""Test the quotas of owners: number, rate and partitions of their datastreams."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_datastreams_of_an_owner_are_counted() -> None:
         check_quota(QUOTAS, of("few", "d"), None, there)
     assert [one.pointer for one in refused.value.fields] == ["/owner"]
     with pytest.raises(QuotaExceeded):
-        check_quota(QUOTAS, of("few", "b"), of("other", "b"), there)  # it is given to them
+        check_quota(QUOTAS, of("few", "b"), of("other", "b"), there)  # the owner changes
     check_quota(QUOTAS, of("few", "a", 5), of("few", "a"), there)
     check_quota(QUOTAS, of("other", "a"), of("few", "a"), there)
     check_quota(QUOTAS, of("anybody", "d"), None, there)
@@ -88,7 +88,7 @@ def test_a_datastream_beyond_the_quota_becomes_smaller_and_no_larger() -> None:
     check_partitions(SOME, (of("some", "a"), {"t": 15}), former, [])
     with pytest.raises(QuotaExceeded):
         check_partitions(SOME, (of("some", "a"), {"t": 21}), former, [])
-    with pytest.raises(QuotaExceeded):  # it is given to them
+    with pytest.raises(QuotaExceeded):  # the owner changes
         check_partitions(SOME, (of("some", "a"), {"t": 20}), (of("other", "a"), {"t": 20}), [])
 
 

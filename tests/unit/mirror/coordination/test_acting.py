@@ -1,4 +1,4 @@
-"""Which monitor judges, and what it may ask for."""
+"""Test the lease of the judging monitor, and the rebalances that it may request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDERS = DatastreamName("orders")
 
 
 class Rig:
-    """Two instances that monitors may ask."""
+    """Two instances that serve monitors."""
 
     def __init__(self) -> None:
         self.server, self.clock = FakeZooKeeper(), ManualClock()
@@ -28,7 +28,7 @@ class Rig:
         self.live = {4, 5}
 
     def hold(self, holder: str, store: ActingStore | None = None, instance: int | None = None) -> str:
-        """The lease that this holder has now."""
+        """Acquire or renew the lease and return its identity, or "" if another monitor holds it."""
         lease = (store or self.one).hold(holder, instance, lambda: self.live).lease
         assert lease is not None
         return lease.identity if lease.holder == holder else ""
@@ -69,7 +69,7 @@ def test_a_lease_counts_from_when_it_was_seen_whatever_the_clocks_of_others_show
     rig = Rig()
     rig.hold("a")
     rig.clock.advance(10 * LEASE_SECONDS)
-    assert rig.hold("b", rig.other) == "", "this instance has just begun to look"
+    assert rig.hold("b", rig.other) == "", "this instance has only just seen the lease"
     rig.clock.advance(LEASE_SECONDS)
     assert rig.hold("b", rig.other)
 
@@ -97,7 +97,7 @@ def test_a_person_switches_acting_off_for_all_of_them() -> None:
     rig.other.switch(Switch(False, "a migration", "alice", 5))
     with pytest.raises(IllegalTransition, match="switched off: a migration"):
         rig.act(lease)
-    assert rig.hold("a") == lease, "it judges all the same"
+    assert rig.hold("a") == lease, "the monitor keeps its lease"
     rig.other.switch(Switch(True, "", "alice", 6))
     assert rig.act(lease)
 

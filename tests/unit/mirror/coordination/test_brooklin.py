@@ -1,4 +1,4 @@
-"""What is read of a Brooklin cluster."""
+"""Test the import of definitions, consumer groups and pauses from a Brooklin cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of many, in few transactions."""
+"""Test the batching of changes of many znodes into few transactions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation
 
 
 class Many:
-    """Nodes that are wanted, by number, and what was said to be made, together and alone."""
+    """Znodes to create, by number, and the numbers reported as created in batches and one by one."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.server = FakeZooKeeper()

@@ -1,4 +1,4 @@
-"""Definitions as documents, and where they are kept."""
+"""Test definitions: their documents, their store in ZooKeeper, and its cache."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_pauses_of_versions_that_knew_of_no_end_are_read_and_those_versions_read
 
 def test_only_what_begins_at_a_moment_is_written_otherwise_than_before() -> None:
     assert "start_ms" not in to_document(PLAIN)
-    assert to_document(SINCE)["start"] == "timestamp", "which an older version cannot take for another start"
+    assert to_document(SINCE)["start"] == "timestamp", "older versions must not mistake it for another"
     with pytest.raises(InvalidRequest, match="start_ms"):
         from_document({**to_document(PLAIN), "start_ms": 5})
 
@@ -161,7 +161,7 @@ def test_the_watch_tells_of_every_addition_change_and_removal() -> None:
 
 
 class Queueing:
-    """A lock that counts who has come to it."""
+    """A lock that counts the attempts to acquire it."""
 
     def __init__(self) -> None:
         self.came = 0
@@ -190,7 +190,7 @@ def test_calls_that_wait_for_a_listing_share_the_next_one_and_miss_nothing(
             return
         listings.append(operation)
         if len(listings) == 2:
-            writer.create(PLAIN)  # before the answer to the waiting ones, after that to the first
+            writer.create(PLAIN)  # after the first listing, before that of the waiting calls
         if len(listings) == 1:
             for thread in waiting:
                 thread.start()
@@ -201,7 +201,7 @@ def test_calls_that_wait_for_a_listing_share_the_next_one_and_miss_nothing(
     for thread in waiting:
         thread.join(PATIENCE_SECONDS)
     assert found == [1] * len(waiting)
-    assert len(listings) == 3, "the creation is told of, which makes one more"
+    assert len(listings) == 3, "the watch of the creation causes one more"
 
 
 def test_of_a_thousand_definitions_each_look_costs_few_answers() -> None:

@@ -1,4 +1,4 @@
-"""Records of deletions: they tell a deleted datastream from one that ZooKeeper has lost."""
+"""Test records of deletions, which distinguish a deleted datastream from one that ZooKeeper has lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be made or grown at a destination."""
+"""Test which topics are created or expanded at a destination."""
 
 from __future__ import annotations
 

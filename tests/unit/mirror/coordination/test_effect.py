@@ -1,4 +1,4 @@
-"""What moves do to the load of tasks."""
+"""Test the predicted effect of moves on the load of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the leader does about one picture of the world."""
+"""Test the actions that the leader derives from a snapshot of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of clusters and of topics that were made."""
+"""Test the stored cluster ids and the stored lists of created topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What datastreams want, however the topics of their clusters come and go."""
+"""Test the matching of datastreams with topics that are created, expanded and deleted."""
 
 from __future__ import annotations
 

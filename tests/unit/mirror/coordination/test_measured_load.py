@@ -1,4 +1,4 @@
-"""The load provider `self`: what instances measured, shared through ZooKeeper."""
+"""Test the load provider `self`: rates measured by instances and shared through ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is here, who leads, and what each still holds."""
+"""Test membership: live instances, the election of the leader, and announced lanes."""
 
 from __future__ import annotations
 

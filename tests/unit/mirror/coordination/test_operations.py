@@ -1,4 +1,4 @@
-"""Operations: what is under way, what is over, and how long that is kept."""
+"""Test operations in progress, finished ones, and how long their outcomes are kept."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_request_is_taken_with_its_outcome_or_not_at_all(number: int, after_ef
     except Unreachable:
         assert len(RequestQueue(other).waiting()) + len(outcomes.newest(NOW_MS)) == 1
         RequestQueue(other).take(request, entries)
-    assert not RequestQueue(other).take(request, entries), "another leader has been faster"
+    assert not RequestQueue(other).take(request, entries), "another leader has taken it first"
     assert RequestQueue(other).waiting() == ()
     assert [one.identity for one in outcomes.newest(NOW_MS)] == [identity]
 

@@ -1,4 +1,4 @@
-"""The planner that needs nothing but the mirror."""
+"""Test the built-in planner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plan(
     full: bool = False,
     known: bool = True,
 ) -> GroupPlan:
-    """Partitions by number; a task bears 100."""
+    """Return the plan of the partitions `t-<number>` with these rates and tasks of capacity 100."""
     rates = rates if isinstance(rates, Mapping) else dict(enumerate(rates))
     planner: Planner = SimplePlanner()
     return planner.plan(

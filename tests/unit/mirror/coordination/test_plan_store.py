@@ -1,4 +1,4 @@
-"""Plans in ZooKeeper: whole or not at all, and only what changed is written and read."""
+"""Test the store of plans in ZooKeeper: atomic publication, and reads and writes of changed groups only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECOND = a_plan(a_task("a-0", ["t-0", "t-1"]), a_task("a-1", ["t-2"], "two"), a_
 
 
 def groups_in(server: FakeZooKeeper) -> dict[str, list[int]]:
-    """Epochs of the documents by group."""
+    """Return the epochs of the stored documents by group."""
     session = server.session()
     return {
         node: [int(name.partition("-")[0]) for name in session.children(f"/plan/{node}")]
@@ -71,7 +71,7 @@ def test_an_instance_reads_what_concerns_it() -> None:
     assert found.plan.epoch == FIRST.epoch
     assert found.plan.tasks == FIRST.of_instance(InstanceName("two"))
     assert len(reader.log) == 2
-    assert found.task_counts == FIRST.task_counts, "also of groups and instances that do not concern it"
+    assert found.task_counts == FIRST.task_counts, "includes other groups and instances"
 
 
 def test_a_change_elsewhere_costs_an_instance_the_marker_only() -> None:

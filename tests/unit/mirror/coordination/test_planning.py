@@ -1,4 +1,4 @@
-"""What the leader decides from one picture of the world."""
+"""Test the leader's planning decisions on a snapshot of the service."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def a_world(**more: Any) -> World:
 
 
 class Rejecting:
-    """A planner that cannot plan some groups."""
+    """A planner that rejects some groups."""
 
     def __init__(self, *groups: str) -> None:
         self._groups = groups
@@ -114,7 +114,7 @@ def test_only_what_is_ready_or_paused_has_tasks(status: DatastreamStatus) -> Non
 
 
 def test_a_paused_datastream_keeps_its_tasks_and_a_resume_changes_nothing() -> None:
-    """By loads of now, one task would do."""
+    """The present loads would fit into one task."""
     plan = a_plan(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     paused = a_datastream(topics="t", status=DatastreamStatus.PAUSED)
     world = a_world(plan=plan, datastreams=(paused,), live=(ONE, TWO))
@@ -144,7 +144,7 @@ def test_partitions_of_one_that_is_paused_stay_in_the_tasks_that_it_shares() -> 
     decision = decide(world, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     added = {TopicPartition("other", 1)}
-    assert decision.plan.planned[GROUP] == plan.planned[GROUP] | added, "no more of the paused one"
+    assert decision.plan.planned[GROUP] == plan.planned[GROUP] | added, "the paused group is unchanged"
     assert [move.partition for move in decision.moves] == sorted(added)
 
 
@@ -203,7 +203,7 @@ def test_a_group_that_cannot_be_planned_keeps_its_tasks_and_the_others_are_plann
 
 
 class Inventing:
-    """A planner that places what nobody asked for."""
+    """A planner that places a partition that was not requested."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         more = (*request.partitions, TopicPartition("made-up", 7))
@@ -218,7 +218,7 @@ def test_a_partition_that_nobody_asked_for_is_refused() -> None:
 
 
 class Misnaming:
-    """A planner whose tasks have one name, whichever group they are of."""
+    """A planner that gives the tasks of all groups the same name."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         return GroupPlan({TaskName("orders-0"): frozenset(request.partitions)}, {}, 1)
@@ -281,7 +281,7 @@ def test_known_loads_of_untouched_tasks_count_when_tasks_are_spread() -> None:
 
 
 def with_limits(limits: TaskLimits, *tasks: list[str], **more: Any) -> World:
-    """`t` with four partitions, in these tasks; every load is known."""
+    """Return a world in which these tasks hold the four partitions of `t`, with all loads known."""
     held = [a_task(f"orders-{number}", names) for number, names in enumerate(tasks)]
     loads = {TopicPartition("t", number): PartitionLoad(1.0) for number in range(4)}
     values: dict[str, Any] = {
@@ -332,7 +332,7 @@ def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
 
 @pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
 def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(planner: Planner) -> None:
-    """But not while the loads are on their way: then they are planned by those, as soon as they are there."""
+    """Nothing is planned while loads are awaited; once they are unknown, partitions are spread by count."""
     nothing, capacity = LoadReport({}, "none"), TaskCapacity(50_000_000)
     world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: nothing}, awaited=frozenset({GROUP}))
     waiting = decide(world, planner, capacity, 0)
@@ -348,7 +348,7 @@ def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(
 
 @pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
 def test_the_least_number_of_tasks_counts_only_what_is_wanted(planner: Planner) -> None:
-    """A task that held nothing but a topic that is gone is none."""
+    """A task that holds only a deleted topic does not count."""
     world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, ["gone-0"])
     decision = decide(world, planner, TaskCapacity(50_000_000), 0)
     assert decision.plan is not None
@@ -391,7 +391,7 @@ def test_a_planner_is_asked_with_the_strategy_that_datastreams_choose() -> None:
 
 
 def test_without_loads_what_is_placed_stays_on_its_instances_too() -> None:
-    """By what is assumed of each partition, instances would exchange tasks."""
+    """The loads assumed for unmeasured partitions would make instances exchange tasks."""
     held = ["t-0", "t-1", "t-2", "t-3", "t-4"], ["t-5", "t-6", "t-7", "t-8"], ["t-9"], ["t-10"]
     tasks = [a_task(f"orders-{n}", some, "one" if n < 2 else "two") for n, some in enumerate(held)]
     world = a_world(

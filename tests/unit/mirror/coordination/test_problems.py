@@ -1,4 +1,4 @@
-"""What is wrong with single datastreams, in ZooKeeper."""
+"""Test the problems of datastreams stored in ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in ZooKeeper: requests to the leader, and the log of what changed and why."""
+"""Test the queue of requests to the leader, and the log of placement changes with their reasons."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
 
 
 def test_many_publications_are_read_in_few_turns() -> None:
-    """Where ZooKeeper is slow, each turn takes as long as one answer."""
+    """With a slow ZooKeeper, each turn costs the latency of one response."""
     server = FakeZooKeeper()
     log, reader = EventLog(server.session()), server.session()
     for number in range(KEPT):

@@ -1,4 +1,4 @@
-"""A quota holds over all instances together."""
+"""Test the division of a quota among the tasks of all instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instance does about a plan."""
+"""Test the lanes that an instance starts, stops and announces under a plan."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_others_are_everybody_else_also_a_ghost_of_our_own_name() -> None:
 
 
 class Malicious(TopicNaming):
-    """A naming with a bug."""
+    """A naming that raises an unexpected error."""
 
     def destination(self, topic: str) -> str:
         raise RecursionError(topic)

@@ -1,4 +1,4 @@
-"""Which names one new datastream may have to do with."""
+"""Test which topics can be related to those of a new datastream by renaming."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ["t", "u", "a.t", "b.a.u", "a."]
 
 
 def ways(*written: str) -> list[Way]:
-    """`ways("A>B a.*")`."""
+    """Parse routes written like `ways("A>B a.*")`: source, destination and naming template."""
     parts = [one.replace(">", " ").split() for one in written]
     return [(source, destination, TopicNaming(template)) for source, destination, template in parts]
 

@@ -1,4 +1,4 @@
-"""The service's root and its format."""
+"""Test the root znode of the service and its format version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics give way, and the reasons that people read."""
+"""Test which of several conflicting routes may copy a topic, and the reasons given for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def a_route(
     at: int = 0,
     metadata: Mapping[str, str] | None = None,
 ) -> Route:
-    """`a_route("one", "A>B")`."""
+    """Return a route from A to B for `a_route("one", "A>B")`, created at `at`."""
     source, destination = way.split(">")
     metadata = {"system.creation.ms": str(at), **(metadata or {})}
     datastream = a_datastream(
@@ -34,7 +34,7 @@ def a_route(
 
 
 def judged(*routes: Route, topics: str = "t", written: Mapping[str, str] | None = None) -> RouteVerdict:
-    """All topics exist everywhere."""
+    """Return the verdict on these routes if all `topics` exist in every cluster."""
     return RouteJudge(routes, {"progress"}).verdict(
         {
             one.datastream.name: [

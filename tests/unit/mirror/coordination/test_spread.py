@@ -1,4 +1,4 @@
-"""Which instance runs which task: the cases that a person would check by hand."""
+"""Test the balancing of tasks over instances with examples small enough to check by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instance runs a task: who stays, who returns, who was told to move."""
+"""Test the placement of tasks: instances that stay, leave or return, and requested moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole engine between two fake clusters."""
+"""Fixtures that run the whole engine between two fake clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fakes.broker.mirrored import MirroredFakes
 
 @pytest.fixture
 def new_fakes() -> Iterator[Callable[..., MirroredFakes]]:
-    """Makes engines with their clusters, which are gone when the test is over."""
+    """Return a factory of engines with their clusters, which are closed after the test."""
     made: list[MirroredFakes] = []
 
     def make(**fields: Any) -> MirroredFakes:
@@ -26,5 +26,5 @@ def new_fakes() -> Iterator[Callable[..., MirroredFakes]]:
 
 @pytest.fixture
 def fakes(new_fakes: Callable[..., MirroredFakes]) -> MirroredFakes:
-    """Two brokers on each side."""
+    """Return an engine between clusters of two brokers each."""
     return new_fakes()

@@ -1,4 +1,4 @@
-"""Another cluster answers at the destination's address: nothing is written or created there."""
+"""Test that nothing is written or created if another cluster responds at the destination's address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUARANTEES = pytest.mark.parametrize("guarantee", Guarantee)
 
 
 def replace_target(fakes: MirroredFakes) -> None:
-    """Let a cluster answer that has topics of the same names."""
+    """Replace the destination by another cluster with topics of the same names."""
     for broker in fakes.target.brokers:
         fakes.target.take_down(broker)
     fakes.target.name = "another"
@@ -26,7 +26,7 @@ def replace_target(fakes: MirroredFakes) -> None:
 
 
 def written(fakes: MirroredFakes) -> list[str]:
-    """Collect what is written from now on."""
+    """Return a list that collects produce requests from now on."""
     found: list[str] = []
     fakes.target.faults.plant(PRODUCE, Run(lambda: found.append("produce")), times=None)
     return found

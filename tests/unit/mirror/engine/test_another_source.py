@@ -1,4 +1,4 @@
-"""Another cluster answers at the source's address: nothing of it is copied."""
+"""Test that nothing is copied if another cluster responds at the source's address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ON_LOSS = pytest.mark.parametrize("on_loss", OnLoss)
 
 
 def rename(cluster: FakeCluster, name: str) -> None:
-    """Let a cluster answer that has another id, topics of the same ids, and the same records."""
+    """Change the cluster id; topic ids and records stay the same."""
     for broker in cluster.brokers:
         cluster.take_down(broker)
     cluster.name = name
@@ -24,7 +24,7 @@ def rename(cluster: FakeCluster, name: str) -> None:
 
 
 def fetched(fakes: MirroredFakes) -> list[str]:
-    """Collect what is read from now on."""
+    """Return a list that collects fetch requests from now on."""
     found: list[str] = []
     fakes.source.faults.plant(FETCH, Run(lambda: found.append("fetch")), times=None)
     return found
@@ -71,7 +71,7 @@ def test_a_source_that_has_an_id_cannot_withhold_it_later(fakes: MirroredFakes) 
 
 @ON_LOSS
 def test_stored_progress_of_another_source_is_no_position_here(fakes: MirroredFakes, on_loss: OnLoss) -> None:
-    """Also where the topic has the id that it had there."""
+    """The topic has the same id in both clusters."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.start("t")

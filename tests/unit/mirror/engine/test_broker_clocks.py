@@ -1,4 +1,4 @@
-"""What time it is at brokers, by append times of checkpoints; in virtual time, where clocks are one."""
+"""Test the clock skew of brokers derived from append times of checkpoints; virtual time, one clock."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def test_the_destination_stamps_checkpoints_and_of_the_source_nothing_is_known(f
     assert cluster == DESTINATION
     assert abs(skew.ahead_ms) <= skew.bound_ms
     fakes.run(600)
-    assert not fakes.engine.clock_skews(), "nothing was written for minutes"
+    assert not fakes.engine.clock_skews(), "no checkpoint was written for minutes"

@@ -1,4 +1,4 @@
-"""Checkpoints while the destination accepts records but delays or refuses progress."""
+"""Test checkpoints while the destination accepts records but delays or rejects progress."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PRODUCE = 0
 TIMED_OUT, NOT_AUTHORIZED = 7, 29
 PROGRESS = "headrace-progress"
 AT_LEAST_ONCE = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
-"""Repeats what a checkpoint lacks."""
+"""After a restart, records without a stored checkpoint are copied again."""
 
 
 def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str = "") -> None:
-    """A lane that has copied 10 records."""
+    """Start a lane and run until it has copied 10 records."""
     fakes.make_topic("t")
     fakes.write("t", 0, 10)
     fakes.start("t", policy=policy, consumer_group=group)
@@ -27,7 +27,7 @@ def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str
 
 
 def having(content: bytes) -> Callable[[Asked], bool]:
-    """Produce requests whose records have this content."""
+    """Return a predicate for produce requests whose records contain this content."""
     return lambda asked: any(
         content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data
     )

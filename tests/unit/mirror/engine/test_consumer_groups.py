@@ -1,4 +1,4 @@
-"""What consumer groups at the source are shown of a copy; in virtual time."""
+"""Test the positions that a copy commits to consumer groups at the source; in virtual time."""
 
 from __future__ import annotations
 

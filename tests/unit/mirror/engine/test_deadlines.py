@@ -1,4 +1,4 @@
-"""Lanes that would lose records first catch up first, where there is not enough for all; virtual time."""
+"""Test that lanes closest to losing records catch up first if bandwidth is short; in virtual time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def copying(
     backlog_seconds: int = 90,
     deadline_first: bool = True,
 ) -> tuple[MirroredFakes, RetainedTraffic]:
-    """All streams in one datastream, that may copy `budget` bytes a second."""
+    """Start all streams in one datastream with a quota of `budget` bytes per second."""
     traffic = RetainedTraffic(streams)
     fakes = new_fakes(script=traffic.run, options={"deadline_first": deadline_first})
     traffic.begin(fakes, backlog_seconds)
@@ -36,7 +36,7 @@ def copying(
 
 
 def held_back(fakes: MirroredFakes, name: str) -> set[QuotaOwner]:
-    """Owners of the quotas that were said to hold the lane back."""
+    """Return the owners of all quotas reported to hold the lane back."""
     key = fakes.lane(name).key
     told = [one.hold for one in fakes.events if isinstance(one, LaneHeldBack) and one.key == key]
     return {hold.owner for hold in told if hold is not None}
@@ -47,18 +47,18 @@ def test_who_would_lose_records_goes_first(new_fakes: NewFakes) -> None:
     budget = 16 * KIB * 6
     fakes, traffic = copying(new_fakes, [*HURRIED, *PATIENT], budget, deadline_first=False)
     fakes.run(2 * MINUTES)
-    assert traffic.lost.keys() == {one.name for one in HURRIED}, "by fair shares all are lost"
+    assert traffic.lost.keys() == {one.name for one in HURRIED}, "fair shares lose all of them"
     fakes, traffic = copying(new_fakes, [*HURRIED, *PATIENT], budget)
     fakes.run(2 * MINUTES)
     assert not traffic.lost
     assert QuotaOwner.OTHERS in set[QuotaOwner]().union(*(held_back(fakes, one.name) for one in PATIENT))
-    assert all(fakes.lane(one.name).checkpoint > 8 for one in PATIENT), "nobody starves"
+    assert all(fakes.lane(one.name).checkpoint > 8 for one in PATIENT), "no lane starves"
     fakes.engine.share_quotas({fakes.lane("patient0").key.group: 100_000_000.0})
     fakes.run(60)
     for one in (*HURRIED, *PATIENT):
         lane = fakes.lane(one.name)
         assert lane.is_live, one.name
-        assert not any(bucket.for_catching_up for bucket in lane.buckets), "nobody gives way any more"
+        assert not any(bucket.for_catching_up for bucket in lane.buckets), "no lane yields any longer"
 
 
 def test_where_not_all_can_be_saved_the_most_are(new_fakes: NewFakes) -> None:
@@ -68,7 +68,7 @@ def test_where_not_all_can_be_saved_the_most_are(new_fakes: NewFakes) -> None:
     fakes, traffic = copying(new_fakes, streams, budget)
     fakes.run(2 * MINUTES)
     assert not [name for name in traffic.lost if name.startswith("small")]
-    assert len(traffic.lost) == 2, "the third of the large ones has room"
+    assert len(traffic.lost) == 2, "the budget suffices for one large stream"
 
 
 @pytest.mark.parametrize(

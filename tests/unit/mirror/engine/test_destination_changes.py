@@ -1,4 +1,4 @@
-"""What an engine does when its destination refuses, forgets, moves or answers late."""
+"""Test a destination that rejects, loses records, moves leaders or responds late."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAFE = [policy for policy in POLICIES if policy.guarantee is not Guarantee.AT_LE
 
 
 def copying(fakes: MirroredFakes, policy: CopyPolicy | None = None, partitions: int = 1) -> None:
-    """Lanes that have copied 20 records each."""
+    """Start lanes and run until each has copied 20 records."""
     fakes.make_topic("t", partitions)
     for number in range(partitions):
         for first in range(0, 20, 5):
@@ -33,7 +33,7 @@ def copying(fakes: MirroredFakes, policy: CopyPolicy | None = None, partitions: 
 
 
 def more(fakes: MirroredFakes, count: int = 5) -> None:
-    """So many batches of five, and all of them copied."""
+    """Write `count` batches of five records and run until they are copied."""
     end = fakes.source.log("t").end
     for first in range(end, end + 5 * count, 5):
         fakes.write("t", first, 5)
@@ -234,7 +234,7 @@ def test_a_re_created_destination_is_written_to_where_that_is_wanted(
 def test_no_batch_overtakes_one_that_a_re_created_destination_refuses(
     fakes: MirroredFakes, policy: CopyPolicy
 ) -> None:
-    """The new log knows no producer, and so it takes a batch of any sequence as the first."""
+    """The new log knows no producer, so it accepts any sequence number in the first batch."""
     copying(fakes, replace(policy, on_loss=OnLoss.CONTINUE, path=CopyPath.PASSTHROUGH))
     fakes.run(1.0)
     fakes.target.faults.plant(PRODUCE, Code(19), fits=lambda _asked: bool(fakes.lane("t").gaps))
@@ -249,7 +249,7 @@ def test_no_batch_overtakes_one_that_a_re_created_destination_refuses(
 def test_an_engine_that_is_killed_behind_a_re_creation_repeats_nothing(
     fakes: MirroredFakes, guarantee: Guarantee, deleted: int
 ) -> None:
-    """What is stored is of the former topic. `deleted`: so many records of the new one are gone since."""
+    """The stored progress is of the former topic; `deleted` records of the new one have expired since."""
     policy = CopyPolicy(guarantee=guarantee, on_loss=OnLoss.CONTINUE)
     copying(fakes, policy)
     fakes.run(1.0)
@@ -512,8 +512,10 @@ def test_what_a_killed_engine_has_stored_is_found_also_before_every_replica_has_
 def test_an_owner_that_takes_the_lane_behind_the_fence_of_another_is_fenced_too(
     new_fakes: NewFakes, level: int, epochs_left: int | None
 ) -> None:
-    """The marker of the first is written, its id not yet taken once more; the second stores no progress.
-    With two epochs left the second one writes under another producer id."""
+    """The first has written its marker but not acquired its id again; the second stores no progress.
+
+    With two epochs left, the second one writes under another producer id.
+    """
     fakes = new_fakes(transaction_level=level)
     copying(fakes)
     fakes.crash()
@@ -552,7 +554,7 @@ def _step(engines: Sequence[BatchEngine]) -> None:
 def test_a_batch_that_is_always_called_damaged_is_handled_as_a_refused_one(
     fakes: MirroredFakes, guarantee: Guarantee
 ) -> None:
-    """Also where it is sent behind others that are taken each time, as the transaction is sent again."""
+    """Also if the batches before it are accepted every time the transaction is sent again."""
     policy = CopyPolicy(guarantee, path=CopyPath.PASSTHROUGH, on_rejection=OnRejection.SKIP)
     copying(fakes, policy)
     corrupt = Code(2, topic="t")

@@ -1,4 +1,4 @@
-"""What an engine counts against objectives of lanes that begin behind; in virtual time."""
+"""Test which lag and latency count against objectives if a lane starts with a backlog; in virtual time."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_was_produced_during_a_pause_is_excused_and_what_was_late_before_is
 
 
 def test_a_creation_in_the_future_hides_nothing_that_is_produced_from_now_on(fakes: MirroredFakes) -> None:
-    """Who takes over a definition may claim any moment."""
+    """An imported definition may have any creation time."""
     fakes.make_topic("t")
     fakes.write("t", 0, 5)
     future = fakes.clock.now_ms() + 10**9

@@ -1,4 +1,4 @@
-"""A step of one lane that raises an unexpected error pauses that lane only, until the step works again."""
+"""Test unexpected errors in a step of one lane: only that lane pauses, until the step works again."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ STEPS = [
 
 
 class Fault(ZeroDivisionError):
-    """An error that no code expects."""
+    """An unexpected error."""
 
 
 class FailingStep:
-    """Replaces a method, which fails for partition 1 until it is mended."""
+    """Replacement of a method that fails for partition 1 until `is_mended` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
         step = getattr(owner, name)
@@ -58,7 +58,7 @@ class FailingStep:
 
 
 def prepare(fakes: MirroredFakes, policy: CopyPolicy, *, is_begun: bool) -> None:
-    """Three partitions of 120 records each; with `is_begun` an engine has copied 100 of each and ended."""
+    """Write 120 records to each of three partitions; with `is_begun`, copy the first 100 and stop."""
     fakes.make_topic("t", 3)
     for number in range(3):
         for first in range(0, 100, 10):
@@ -89,8 +89,10 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     guarantee: Guarantee,
     level: int,
 ) -> None:
-    """The step is the only reason of every pause, also of later tries. When it works again, the lane copies
-    every record once and returns all memory."""
+    """The step is the reason of every pause, including those of retries.
+
+    Once it works again, the lane copies every record once and returns all memory.
+    """
     fakes = new_fakes(transaction_level=level)
     policy = CopyPolicy(guarantee=guarantee)
     prepare(fakes, policy, is_begun=name == "restore")
@@ -111,7 +113,7 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
 
 @pytest.mark.parametrize("side", ["source", "destination"])
 def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFakes, side: str) -> None:
-    """Its lane stops when it is asked to, and the others are copied and store their progress."""
+    """The paused lane can still be stopped, and the others copy and store their progress."""
     for topic in ("t", "u"):
         fakes.make_topic(topic)
         fakes.write(topic, 0, 10)

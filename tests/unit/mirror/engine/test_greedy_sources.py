@@ -1,4 +1,4 @@
-"""Brokers of a source that announce responses which they do not send, in virtual time."""
+"""Test source brokers that announce responses and do not send them; in virtual time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FETCH, METADATA, LIST_OFFSETS = 1, 3, 2
 OTHERS: Final = ("c", "d", "e")
 GIB: Final = 2**30
 LARGE: Final = 20_000_000
-"""More than the memory of all lanes, and less than one batch may have."""
+"""More than the memory of all lanes, less than the maximum size of a batch."""
 MANY: Final = 6_000
-"""Records that do not fit into a small response."""
+"""Number of records that do not fit into a small response."""
 SMALL_MEMORY: Final[Mapping[str, Any]] = {"buffer_bytes": 2**21, "fetch_bytes": 2**20}
 
 
@@ -31,7 +31,7 @@ def lane_of(fakes: MirroredFakes, topic: str) -> LaneKey:
 
 
 def attacked(new_fakes: Callable[..., MirroredFakes], fault: Announce, **options: Any) -> MirroredFakes:
-    """A good source, whose lane copies, beside three whose brokers answer every fetch with the fault."""
+    """Start a lane of a good source, and lanes of three sources that answer every fetch with the fault."""
     fakes = new_fakes(others=OTHERS, options={**SMALL_MEMORY, **options})
     fakes.make_topic("t")
     fakes.start("t")
@@ -64,7 +64,7 @@ def test_three_sources_that_announce_what_they_do_not_send_stop_no_lane_of_anoth
     for first in range(0, 4 * MANY, MANY):
         fakes.write("t", first, MANY)
         fakes.run_to("t", first + MANY)
-    assert fakes.clock.monotonic() - began < 5, "nothing of it waited for those to end"
+    assert fakes.clock.monotonic() - began < 5, "the good lane did not wait for the others"
     for name in OTHERS:
         fakes.run_until(partial(reasons, fakes, name), f"{name} says what it waits for")
         reason, cause = reasons(fakes, name)[0]

@@ -1,4 +1,4 @@
-"""What an engine says of the age of what waits, and of what lanes wait for; in virtual time."""
+"""Test the reported age of waiting records and the reported causes of waiting; in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = b"x" * 5_000
 
 
 def said(fakes: MirroredFakes) -> tuple[MirrorMetric, LanePosition]:
-    """What the only lane says of itself now."""
+    """Return the current metric and position of the only lane."""
     (metric,) = metrics = fakes.engine.metrics()
     (position,) = fakes.engine.positions(metrics)
     assert position is not None
@@ -36,7 +36,7 @@ def age(fakes: MirroredFakes) -> int | None:
 
 
 def cause(fakes: MirroredFakes) -> PauseCause:
-    """Of the last pause."""
+    """Return the cause of the last pause."""
     return [one.cause for one in fakes.events if isinstance(one, LanePaused)][-1]
 
 
@@ -52,7 +52,7 @@ def copying(fakes: MirroredFakes) -> None:
 
 
 def prepare(fakes: MirroredFakes, *, begun: bool) -> None:
-    """The lane copies, or has a topic and is to start."""
+    """Start a lane that copies, or only create its topic."""
     if begun:
         copying(fakes)
     else:
@@ -121,10 +121,10 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFake
     metric, position = said(fakes)
     assert (metric.lag_records, metric.lag_ms) == (10, 0)
     assert position[:3] == (20, 20, 30)
-    assert position.hidden_ms is None, "most transactions are over sooner"
+    assert position.hidden_ms is None, "most transactions end sooner"
     fakes.run(5)
     metric, position = said(fakes)
-    assert metric.lag_ms == 0, "nothing waits that can be read"
+    assert metric.lag_ms == 0, "no readable record waits"
     assert 10_000 <= (position.hidden_ms or 0) <= 12_000
     fakes.run_until(lambda: fakes.lane("t").held_by, "it is reported")
     fakes.run(1)
@@ -206,7 +206,7 @@ def test_a_destination_that_does_not_answer_has_a_name(fakes: MirroredFakes, beg
     fakes.run(60)
     assert cause(fakes) is PauseCause.DESTINATION_AWAY
     if begun:
-        assert (age(fakes) or 0) >= 59_000, "what waits for it grows older"
+        assert (age(fakes) or 0) >= 59_000, "waiting records grow older"
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["copying", "starting"])
@@ -228,7 +228,7 @@ def test_batches_that_waited_and_were_merged_are_as_old_as_their_records(
     fakes.run_to("t", 80 if begun else 60)
     metric, _ = said(fakes)
     late = sum(metric.latency_counts[latency_bucket(16_000) + 1 :])
-    assert 40 <= late < metric.records_copied == 60, "one a second waited"
+    assert 40 <= late < metric.records_copied == 60, "one record per second waited"
 
 
 def test_a_partition_without_a_leader_is_a_source_that_is_away(fakes: MirroredFakes) -> None:
@@ -291,7 +291,7 @@ def test_what_the_source_keeps_is_looked_up_for_a_lane_that_is_late(fakes: Mirro
     freeze(fakes)
     fakes.write("t", 20, 5)
     fakes.run(20)
-    assert said(fakes)[1].retention == UNKNOWN_RETENTION, "it is asked for now"
+    assert said(fakes)[1].retention == UNKNOWN_RETENTION, "its request has just been sent"
     fakes.run(5)
     position = said(fakes)[1]
     assert position[:5] == (20, 25, 25, 0, Retention(120_000, 5_000))

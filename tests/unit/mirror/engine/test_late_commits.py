@@ -1,4 +1,4 @@
-"""An exactly-once lane that restarts while its commit is under way."""
+"""Test the restart of an exactly-once lane while its commit is in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine remembers of batches that it has left out, and of those that it only passed on."""
+"""Test batches that were left out or passed on unopened, across restarts and changes of the source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SAFE = [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE]
 
 
 def is_checkpoint(asked: Asked) -> bool:
-    """Whether the request writes the lane's progress behind the beginning."""
+    """Return whether the request stores progress beyond the lane's start."""
     parts = [bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data]
     return any(b"g-t/t/" in part and b'"next_offset":0' not in part for part in parts)
 
 
 def write_with_bad(fakes: MirroredFakes, count: int = 1) -> None:
-    """Three good batches, so many that cannot be decoded, and three good ones; four records each."""
+    """Write three good batches, `count` undecodable ones and three good ones, of four records each."""
     for number in range(6 + count):
         data = batches.build(fakes.records(4 * number, 4), codec=GZIP)
         fakes.source.append("t", batches.undecodable(data) if 3 <= number < 3 + count else data)
@@ -39,7 +39,7 @@ def write_with_bad(fakes: MirroredFakes, count: int = 1) -> None:
 def test_what_was_sent_behind_a_batch_that_was_left_out_is_found_by_the_next_owner(
     fakes: MirroredFakes, policy: OnRejection, count: int, path: CopyPath
 ) -> None:
-    """The former one stores nothing of it and dies."""
+    """The former owner is killed before it has stored any progress."""
     chosen = CopyPolicy(on_rejection=policy, path=path)
     fakes.make_topic("t")
     write_with_bad(fakes, count)
@@ -59,7 +59,7 @@ def test_what_was_sent_behind_a_batch_that_was_left_out_is_found_by_the_next_own
 def test_a_batch_that_only_a_destination_can_read_is_found_as_a_whole(
     fakes: MirroredFakes, policy: OnRejection
 ) -> None:
-    """It passes unopened, and is not opened for the comparison either."""
+    """It passes unopened and is not opened for the comparison either."""
     fakes.make_topic("t")
     for number in range(4):
         fakes.write("t", 4 * number, 4, codec=ZSTD)
@@ -73,7 +73,7 @@ def test_a_batch_that_only_a_destination_can_read_is_found_as_a_whole(
     fakes.target.faults.clear()
     fakes.restart("t", policy=chosen)
     fakes.run_to("t", 24)
-    assert fakes.target.log("t").end - 1 == 24, "a marker of the fence, and no record"
+    assert fakes.target.log("t").end - 1 == 24, "only the marker of the fence follows"
     assert fakes.lane("t").ledger.by_class()["mirrored"] == 24
 
 
@@ -101,7 +101,7 @@ def test_a_pause_in_front_of_a_batch_delivers_what_lies_before_it_after_a_crash_
 def test_what_was_left_out_of_a_topic_is_copied_of_the_one_that_takes_its_place(
     fakes: MirroredFakes, policy: OnRejection, path: CopyPath, guarantee: Guarantee
 ) -> None:
-    """The offsets that were left out are those of the former log."""
+    """The offsets left out belong to the former log."""
     fakes.make_topic("t")
     write_with_bad(fakes)
     chosen = CopyPolicy(guarantee=guarantee, on_rejection=policy, on_loss=OnLoss.CONTINUE, path=path)
@@ -148,7 +148,7 @@ def test_a_batch_of_one_record_that_cannot_be_decoded_goes_to_the_dead_letters_o
 def test_a_batch_that_cannot_be_opened_beside_one_that_was_refused_passes_as_it_is(
     new_fakes: type[MirroredFakes], guarantee: Guarantee
 ) -> None:
-    """Only what was refused is opened."""
+    """Only the rejected batch is opened."""
     fakes = new_fakes(options={"opened_batch_bytes": 20_000})
     fakes.make_topic("t", cleanup_policy="compact")
     now_ms = fakes.clock.now_ms()
@@ -162,7 +162,7 @@ def test_a_batch_that_cannot_be_opened_beside_one_that_was_refused_passes_as_it_
 
 
 def write_new_history(fakes: MirroredFakes) -> list[int]:
-    """A batch that cannot be decoded between good ones; returns the numbers of the good ones."""
+    """Write an undecodable batch between two good ones and return the numbers of the good records."""
     for first in range(100, 112, 4):
         data = batches.build(fakes.records(first, 4), codec=GZIP)
         fakes.source.append("t", batches.undecodable(data) if first == 104 else data)
@@ -174,7 +174,7 @@ def write_new_history(fakes: MirroredFakes) -> list[int]:
 def test_the_first_transaction_of_a_new_topic_leaves_a_batch_out(
     fakes: MirroredFakes, policy: OnRejection, path: CopyPath
 ) -> None:
-    """Each abort takes the lane back to the former topic's progress."""
+    """Each abort resets the lane to the progress of the former topic."""
     chosen = CopyPolicy(
         guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy, on_loss=OnLoss.CONTINUE, path=path
     )
@@ -194,7 +194,7 @@ def test_the_first_transaction_of_a_new_topic_leaves_a_batch_out(
 def test_the_first_transaction_of_a_new_history_leaves_a_batch_out(
     fakes: MirroredFakes, policy: OnRejection
 ) -> None:
-    """Each abort takes the lane back to a checkpoint of the former history, which lies behind the batch."""
+    """Each abort resets the lane to a checkpoint of the former history, which is beyond the batch."""
     chosen = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy, on_loss=OnLoss.CONTINUE)
     fakes.make_topic("t")
     for first in range(0, 40, 4):
@@ -213,7 +213,7 @@ def test_the_first_transaction_of_a_new_history_leaves_a_batch_out(
 def test_the_first_transaction_after_a_restart_leaves_a_batch_out(
     fakes: MirroredFakes, policy: OnRejection
 ) -> None:
-    """Each abort takes the lane back to progress of before the restart."""
+    """Each abort resets the lane to its progress before the restart."""
     chosen = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy)
     fakes.make_topic("t")
     good = write_new_history(fakes)
@@ -230,7 +230,7 @@ def test_the_first_transaction_after_a_restart_leaves_a_batch_out(
 def test_the_record_in_the_place_of_one_that_was_left_out_is_copied(
     fakes: MirroredFakes, policy: OnRejection, guarantee: Guarantee
 ) -> None:
-    """An unclean election loses the batch before the lane has left it out; the next one has its offsets."""
+    """An unclean election loses the batch before the lane has left it out; the next batch has its offsets."""
     chosen = CopyPolicy(guarantee=guarantee, on_rejection=policy, on_loss=OnLoss.CONTINUE)
     fakes.make_topic("t")
     fakes.write("t", 0, 4)
@@ -254,7 +254,7 @@ def test_the_record_in_the_place_of_one_that_was_left_out_is_copied(
 def test_a_lane_tries_again_that_let_go_of_what_lies_before_a_batch_that_cannot_be_opened(
     fakes: MirroredFakes, guarantee: Guarantee
 ) -> None:
-    """Its destination freezes before it has taken the good batches, and the lane gives their memory back."""
+    """The destination freezes before it accepts the good batches, and the lane releases their memory."""
     chosen = CopyPolicy(guarantee=guarantee, path=CopyPath.RECORD)
     fakes.make_topic("t")
     fakes.start("t", policy=chosen)

@@ -1,4 +1,4 @@
-"""Markers that the destination loses in an unclean election, without the records in front of them."""
+"""Test unclean elections in which the destination loses transaction markers but not the records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSSES = pytest.mark.parametrize("on_loss", OnLoss)
 
 
 def aborted(new_fakes: NewFakes, level: int, on_loss: OnLoss) -> tuple[MirroredFakes, CopyPolicy]:
-    """An owner has died in a transaction with five records, and the next one has aborted it and died, too."""
+    """Let an owner die in a transaction of five records, and the next owner die after aborting it."""
     fakes = new_fakes(transaction_level=level)
     policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_loss=on_loss)
     fakes.make_topic("t")
@@ -36,7 +36,7 @@ def aborted(new_fakes: NewFakes, level: int, on_loss: OnLoss) -> tuple[MirroredF
 
 
 def lose_marker(fakes: MirroredFakes) -> None:
-    """The abort's, which is the last batch at the destination."""
+    """Lose the abort marker, which is the last batch at the destination."""
     log = fakes.target.log("t")
     assert log.batches[-1].is_control
     fakes.target.elect_uncleanly("t", 0, 2, log.batches[-1].base)
@@ -44,7 +44,7 @@ def lose_marker(fakes: MirroredFakes) -> None:
 
 
 def copied_once(fakes: MirroredFakes, policy: CopyPolicy) -> None:
-    """Another owner copies these and more."""
+    """Check that another owner copies these records and five more once."""
     fakes.new_engine()
     fakes.start("t", policy=policy)
     fakes.run_to("t", 25)
@@ -93,7 +93,7 @@ def test_an_abort_that_is_repeated_survives_what_befalls_its_requests(
 def test_an_election_between_two_transactions_makes_nothing_visible_twice(
     new_fakes: NewFakes, level: int, on_loss: OnLoss
 ) -> None:
-    """The owner has copied something behind the abort, which is lost with the marker."""
+    """The records that the owner copied after the abort are lost with the marker."""
     fakes, policy = aborted(new_fakes, level, on_loss)
     end = fakes.target.log("t").batches[-1].base
     fakes.new_engine()
@@ -121,8 +121,10 @@ def _is_of_lane(asked: Asked) -> bool:
 def test_a_former_owner_that_wakes_after_the_fence_is_lost_repeats_nothing(
     fakes: MirroredFakes, stored: int
 ) -> None:
-    """The owner's first batch is lost with the marker, so the destination refuses the next one, and the
-    owner fences and compares again."""
+    """The owner's first batch is lost with the marker, so the destination rejects the next one.
+
+    The owner then fences and compares again.
+    """
     policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
     fakes.make_topic("t")
     fakes.write("t", 0, 20)

@@ -1,4 +1,4 @@
-"""A destination whose brokers are older than what the source holds, in virtual time."""
+"""Test a destination whose brokers are too old for the source's codec; in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exactly-once lanes whose transaction the coordinator aborts for its age, and former owners."""
+"""Test exactly-once lanes whose transaction the coordinator aborts due to its age, and former owners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEVELS = pytest.mark.parametrize("level", [0, 2])
 
 
 def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
-    """A lane that has copied 20 records, between brokers of either protocol."""
+    """Copy 20 records exactly once with this level of the transaction protocol."""
     options = {"transaction_timeout_seconds": TIMEOUT, **options}
     fakes = new_fakes(transaction_level=level, options=options)
     fakes.copy_exactly_once()
@@ -90,7 +90,7 @@ def test_somebody_who_has_taken_the_lane_meanwhile_is_not_fenced(
     )
     identity = fakes.transactional().producer, fakes.transactional().epoch
     if late == ADD and level:
-        return  # nothing was late: the newer protocol does not ask for it
+        return  # the newer protocol does not send it, so nothing was late
     fakes.run_until_paused("t")
     fakes.run(60)
     assert fakes.lane("t").is_fenced
@@ -145,7 +145,7 @@ def test_an_owner_that_was_frozen_leaves_the_new_one_alone(
 
 
 def wake(fakes: MirroredFakes, frozen: BatchEngine) -> None:
-    """Let an engine run on that stood still, until it has found out that another one has its lane."""
+    """Step an engine that was frozen until its lane is fenced."""
     lane = next(iter(frozen.runner.lanes.values()))
     for _ in range(2_000):
         frozen.step(0.05)

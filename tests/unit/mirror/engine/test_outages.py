@@ -1,4 +1,4 @@
-"""An engine whose clusters are away, come back, or lack replicas, in virtual time."""
+"""Test outages: clusters that fail, recover, or lack replicas; in virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRESS = "headrace-progress"
 
 
 def copying(fakes: MirroredFakes, partitions: int = 2, policy: CopyPolicy = EFFECTIVELY_ONCE) -> None:
-    """Lanes of topic t that have copied 10 records each."""
+    """Start lanes of topic t and run until each has copied 10 records."""
     fakes.make_topic("t", partitions)
     for number in range(partitions):
         fakes.write("t", 0, 10, number)
@@ -66,7 +66,7 @@ def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(
             fakes.write("t", first, 10, number)
         for number in others:
             fakes.run_to("t", first + 10, number)
-    assert fakes.clock.monotonic() - began < 6, "the wait of one request, and no more"
+    assert fakes.clock.monotonic() - began < 6, "delayed by one request at most"
     fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "what it waits for is said")
     assert fakes.clock.monotonic() - began < 15
     assert re.search(
@@ -218,8 +218,10 @@ def test_a_lane_that_restarts_while_it_waits_for_its_id_reads_again_what_it_let_
 
 
 def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fields: Any) -> None:
-    """A lane that has read 300 records and cannot send them yet: its progress is stored 25 s late, which is
-    long enough for it to let go of them."""
+    """Start a lane and run until it has read 300 records that it cannot send yet.
+
+    Its progress is stored 25 s late, which is long enough for the lane to drop the records.
+    """
     fakes.make_topic("t")
     for first in range(0, 300, 10):
         fakes.write("t", first, 10)
@@ -229,12 +231,12 @@ def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fiel
 
 
 def has_records(asked: Asked) -> bool:
-    """A produce request with what `write` has written, not with progress."""
+    """Return whether a produce request has records of `write`, not progress."""
     parts = (part for topic in asked.message.topic_data for part in topic.partition_data)
     return any(b"key" in bytes(part.records) for part in parts)
 
 
 def last_paused(fakes: MirroredFakes) -> set[LaneKey]:
-    """The lanes of whose state the last that was reported is a pause."""
+    """Return the lanes whose last event is a pause."""
     last = {event.key: event for event in fakes.events}
     return {key for key, event in last.items() if isinstance(event, LanePaused)}

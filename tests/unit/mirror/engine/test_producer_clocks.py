@@ -1,4 +1,4 @@
-"""Latency and lag of records whose timestamps come from wrong clocks; in virtual time."""
+"""Test the latency and lag of records with timestamps of wrong clocks; in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APPEND_TIME = 1 << 3
 
 
 class Counted(NamedTuple):
-    """Records by latency: up to about 2 s, and up to about `most_ms`."""
+    """Number of records with a latency up to about 2 s, number of all, and their maximum latency."""
 
     soon: int
     total: int
@@ -25,27 +25,27 @@ class Counted(NamedTuple):
 
 
 class Producers:
-    """Producers with clocks of their own, all of one topic."""
+    """Producers of one topic, each with its own clock."""
 
     def __init__(self, fakes: MirroredFakes) -> None:
         self.fakes = fakes
         self.written = 0
 
     def write(self, offset_ms: int | None) -> None:
-        """Append one record by that clock; None: without a timestamp."""
+        """Append one record with the time of this clock, or without a timestamp for None."""
         stamp = -1 if offset_ms is None else self.fakes.clock.now_ms() + offset_ms
         self.fakes.source.write("t", [(stamp, b"key", b"%d" % self.written, [])])
         self.written += 1
 
     def run(self, seconds: int, *offsets_ms: int | None) -> None:
-        """Append one record a second for each of these clocks."""
+        """Append one record per second for each of these clocks."""
         for _ in range(seconds):
             for offset_ms in offsets_ms:
                 self.write(offset_ms)
             self.fakes.run(1)
 
     def counted(self) -> Counted:
-        """What the lane has measured since the last call."""
+        """Return the latencies measured since the last call."""
         counts = [0] * LATENCY_BUCKETS
         for metric in self.fakes.engine.metrics():
             counts = [one + more for one, more in zip(counts, metric.latency_counts, strict=True)]
@@ -65,7 +65,7 @@ class Producers:
 
 @pytest.fixture
 def producers(fakes: MirroredFakes) -> Producers:
-    """Of a lane that is caught up."""
+    """Return producers of a topic whose lane is caught up."""
     fakes.make_topic("t")
     made = Producers(fakes)
     fakes.start("t")
@@ -183,7 +183,7 @@ def test_a_backlog_of_unknown_age_counts_by_its_timestamps(fakes: MirroredFakes)
 
 
 def test_a_sparse_topic_with_a_clock_behind_is_in_time(producers: Producers) -> None:
-    """The session leaves the partition out of responses while nothing arrives."""
+    """The fetch session omits the partition from responses while nothing arrives."""
     for _ in range(2):
         producers.fakes.run(40)
         producers.write(-MINUTE_MS)

@@ -1,4 +1,4 @@
-"""Lanes whose progress topic was changed: its cleanup policy, its partitions, its contents."""
+"""Test lanes whose progress topic was changed: cleanup policy, partitions, contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which quota holds a lane back is said while it does: its own, or one of the brokers'; in virtual time."""
+"""Test the report of the quota that holds a lane back, its own or a broker's; in virtual time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.fakes.broker.mirrored import MirroredFakes
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 KIB = 1024
 SOON_SECONDS = 15
-"""Until it is said, and until it is said to be over."""
+"""Limit for the report of a quota, and for the report of its end."""
 
 
 def said(fakes: MirroredFakes, number: int = 0) -> str:
-    """The quota that holds the lane back, as was said last."""
+    """Return the last reported reason for which a quota holds the lane back, empty for none."""
     key = fakes.lane("t", number).key
     return next(
         (one.reason for one in reversed(fakes.events) if isinstance(one, LaneHeldBack) and one.key == key), ""
@@ -33,7 +33,7 @@ def said(fakes: MirroredFakes, number: int = 0) -> str:
 
 
 def owner(fakes: MirroredFakes, number: int = 0) -> tuple[QuotaOwner, int | None] | None:
-    """Whose quota that is, and which broker throttles; the part of the time is in the sentence."""
+    """Return the owner of that quota and the throttling broker; check the share of time in the reason."""
     key = fakes.lane("t", number).key
     events = [one for one in fakes.events if isinstance(one, LaneHeldBack) and one.key == key]
     assert all((one.hold is None) == (not one.reason) for one in events)
@@ -45,7 +45,7 @@ def owner(fakes: MirroredFakes, number: int = 0) -> tuple[QuotaOwner, int | None
 
 
 def write(fakes: MirroredFakes, batches: int, number: int = 0) -> None:
-    """Batches of 10 KiB that do not compress."""
+    """Write batches of 10 KiB that do not compress."""
     for _ in range(batches):
         fakes.source.write("t", [(fakes.clock.now_ms(), b"k", os.urandom(10 * KIB), [])], number)
 
@@ -66,7 +66,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
         fakes.run_to("t", 80, number)
     done = fakes.clock.monotonic()
     events = [one for one in fakes.events if isinstance(one, LaneHeldBack)]
-    assert len(events) < 10, "not at each look"
+    assert len(events) < 10, "not repeated at every check"
     fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "it is over")
     assert fakes.clock.monotonic() - done < SOON_SECONDS
     assert owner(fakes) is None
@@ -74,7 +74,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
 
 
 def test_lanes_that_a_quota_keeps_behind_are_read_as_such(fakes: MirroredFakes) -> None:
-    """The tier of those that are up to date has memory and connections for them."""
+    """The memory and connections of the live tier are reserved for up-to-date lanes."""
     fakes.make_topic("t", 6)
     for number in range(6):
         write(fakes, 80, number)
@@ -118,14 +118,14 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     fakes.engine.share_quotas({group: 100_000_000.0})
     began = fakes.clock.monotonic()
     fakes.run_to("t", 200)
-    assert fakes.clock.monotonic() - began < SOON_SECONDS, "also the debt of the former quota is forgiven"
+    assert fakes.clock.monotonic() - began < SOON_SECONDS, "the debt of the former quota is cancelled"
     fakes.engine.share_quotas({group: 20_000.0, GroupName("elsewhere"): 1.0})
     write(fakes, 100)
     fakes.run_until(lambda: "20 kB/s here" in said(fakes), "the new quota holds it back")
     fakes.engine.share_quotas({GroupName("elsewhere"): 1.0})
     began = fakes.clock.monotonic()
     fakes.run_to("t", 300)
-    assert fakes.clock.monotonic() - began < SOON_SECONDS, "there is none any more"
+    assert fakes.clock.monotonic() - began < SOON_SECONDS, "the quota no longer applies"
     assert fakes.lane("t") is lane
     assert (lane.identity, lane.turn) == (identity, turn)
 
@@ -142,7 +142,7 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
 
 
 def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:
-    """Nothing is fetched for it meanwhile, so only a question for that says where its partition ends."""
+    """Nothing is fetched for it meanwhile, so the end of its partition takes a separate request."""
     fakes.make_topic("t")
     fakes.start("t", policy=CopyPolicy(bytes_per_second=2_000))
     fakes.run(2)
@@ -170,7 +170,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     assert re.search(r"\bsource\b.*\breading\b", said(fakes, held))
     assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
     fakes.run(20)
-    assert not said(fakes, free), "another broker is asked for it"
+    assert not said(fakes, free), "it is fetched from another broker"
     assert fakes.lane("t", held).pause is None
     assert not fakes.lane("t", held).stalled_by
     (cluster, seconds), *others = fakes.engine.take_throttled().items()
@@ -198,7 +198,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     fakes.target.faults.plant(PRODUCE, Delay(18), times=None, fits=concerns)
     write(fakes, 40)
     fakes.run_until(lambda: _oldest(lane, fakes) > 8, "what was sent before the broker said so waits")
-    assert not lane.stalled_by, "the broker does not read what it has throttled"
+    assert not lane.stalled_by, "the broker does not read from a throttled connection"
     fakes.run_until(lambda: said(fakes), "it is said")
     assert re.search(r"\bdestination\b.*\bwriting\b", said(fakes))
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
@@ -210,7 +210,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
 
 
 def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
-    """For how long the oldest batch has been under way."""
+    """Return for how many seconds the oldest batch has been in flight."""
     now = fakes.clock.monotonic()
     sent = [one.sent_at for one in lane.sent if isinstance(one, OutBatch) and one.outstanding]
     return now - min(sent, default=now)
@@ -252,7 +252,7 @@ def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: M
         assert not fakes.engine.unanswered()
         now = fakes.clock.monotonic()
         longest = max(longest, *(now - lane.identity_asked_at for lane in lanes))
-    assert longest > 2, "some have waited"
+    assert longest > 2, "some lanes have waited"
 
 
 def test_a_copy_adds_up_for_how_long_the_brokers_quota_of_each_cluster_has_slowed_it(

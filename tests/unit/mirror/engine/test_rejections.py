@@ -1,4 +1,4 @@
-"""Records that the destination refuses, and the records around them."""
+"""Test records that the destination rejects, and the records around them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def without_key(content: Content) -> Content:
 
 
 def letters(fakes: MirroredFakes) -> list[int]:
-    """The source offsets of the dead letters."""
+    """Return the source offsets of the dead letters."""
     found = committed(fakes.target.log(LETTERS, 0)) if LETTERS in fakes.target.topics else []
     return [int(dict(one.headers)["headrace-offset"] or b"") for one in found]
 

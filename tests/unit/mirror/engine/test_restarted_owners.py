@@ -1,4 +1,4 @@
-"""Exactly-once lanes that restart without knowing what became of their transaction, and other owners."""
+"""Test exactly-once lanes that restart with a transaction of unknown outcome, and other owners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVELS = pytest.mark.parametrize("level", [0, 2])
 
 
 class Reason(NamedTuple):
-    """Why a lane restarts: what requests of that api key meet, so often (None: until it has restarted)."""
+    """Reason for a restart: requests with this api key fail `times` times (None: until the restart)."""
 
     api: int
     fault: Fault
@@ -41,7 +41,7 @@ ALL = pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
 
 
 def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
-    """A lane that has copied 20 records, between brokers of either protocol."""
+    """Copy 20 records exactly once with this level of the transaction protocol."""
     fakes = new_fakes(transaction_level=level, options=options)
     fakes.copy_exactly_once()
     return fakes
@@ -79,7 +79,7 @@ def test_a_lane_that_nobody_has_taken_copies_on(new_fakes: NewFakes, level: int,
 def test_a_former_owner_that_restarts_leaves_the_new_one_alone(
     new_fakes: NewFakes, level: int, reason: Reason
 ) -> None:
-    """The former one is frozen while it waits for the answer to a commit or to a batch."""
+    """The former owner freezes while it waits for the response to a commit or a batch."""
     fakes = copying(new_fakes, level)
     former, gate = fakes.engine, Gate()
     fakes.target.faults.plant(reason.api, Hold(gate))
@@ -103,7 +103,7 @@ def test_a_former_owner_that_restarts_leaves_the_new_one_alone(
 def test_an_id_that_was_taken_and_never_written_under_is_asked_for_too(
     new_fakes: NewFakes, level: int, is_taken: bool
 ) -> None:
-    """What is stored of the lane cannot be read for some time after it has taken its id."""
+    """The stored progress cannot be read for some time after the lane has acquired its id."""
     fakes = new_fakes(transaction_level=level)
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
@@ -125,7 +125,7 @@ def test_an_id_that_was_taken_and_never_written_under_is_asked_for_too(
 
 
 def taken_over(fakes: MirroredFakes) -> None:
-    """Another engine has the lane, and copies."""
+    """Start another engine, which takes over the lane and copies."""
     fakes.new_engine()
     fakes.start("t", policy=EXACTLY_ONCE)
     fakes.run_to("t", 40)
@@ -134,7 +134,7 @@ def taken_over(fakes: MirroredFakes) -> None:
 
 
 def wake(fakes: MirroredFakes, former: BatchEngine) -> None:
-    """Let an engine that stood still run until it has found out that another one has its lane."""
+    """Step an engine that was frozen until its lane is fenced."""
     lane = lane_of(former)
     for _ in range(2_000):
         former.step(0.05)

@@ -1,4 +1,4 @@
-"""A lane that restarts while a step of its waits, whichever await that is, copies on and holds nothing."""
+"""Test the restart of a lane at every await of its steps: it continues copying and leaks nothing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from tests.fakes.broker.transactions import State
 
 INIT, END = 22, 26
 _MANY = 10
-"""Awaits that there are at least, or the test has met too few."""
+"""Minimum number of awaits; with fewer, the test covers too little."""
 NewFakes = Callable[..., MirroredFakes]
 
 
 class Awaits:
-    """Counts the awaits of lanes' steps that are over, and restarts the lane while it waits at one. Called in
-    the place of `RunWhile`."""
+    """Replacement of `RunWhile` that counts the awaits of steps and restarts the lane at number `at`."""
 
     def __init__(self, fakes: MirroredFakes, at: int) -> None:
         self._fakes = fakes
@@ -47,7 +46,7 @@ class Awaits:
 
 
 def copying_behind_another(fakes: MirroredFakes, guarantee: Guarantee, **fields: Any) -> None:
-    """A lane whose former owner has been killed before it stored what it had copied last."""
+    """Start a lane whose former owner was killed before it stored its latest progress."""
     policy = CopyPolicy(guarantee=guarantee)
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
@@ -60,7 +59,7 @@ def copying_behind_another(fakes: MirroredFakes, guarantee: Guarantee, **fields:
 
 
 def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
-    """A lane that has had its id for some time, and restarts with records in hand."""
+    """Restart a lane that has had its id for some time and holds records."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
@@ -73,7 +72,7 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
 
 
 def given_back(fakes: MirroredFakes) -> bool:
-    """Whether nothing of the engine's is in use or waited for."""
+    """Return whether no lane is acquiring a producer id."""
     return not any(lane.is_identifying for lane in fakes.engine.runner.lanes.values())
 
 
@@ -89,7 +88,7 @@ def test_a_lane_may_restart_at_any_await_of_its_steps(
     level: int,
     begin: Callable[[MirroredFakes, Guarantee], None],
 ) -> None:
-    for most in ("_AT_ONCE", "_COMPARISONS"):  # what is not given back is missed at the next try
+    for most in ("_AT_ONCE", "_COMPARISONS"):  # a leaked slot blocks the next attempt
         monkeypatch.setattr(producer_ids, most, 1)
     at, is_over = 0, False
     while not is_over:
@@ -138,7 +137,7 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
 
 
 def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
-    """Stop the lane while its transaction is being ended, and let the connection drop."""
+    """Stop the lane while its transaction is being ended, and drop the connections."""
     fakes.engine.stop_lanes([fakes.lane("t").key])
     fakes.run_until(lambda: fakes.target.faults.is_spent, "its transaction is to be ended")
     fakes.run_until(lambda: not fakes.engine.runner.lanes, "it stops")
@@ -149,12 +148,12 @@ def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
 
 
 def test_a_fence_comes_to_its_end_though_the_lane_stops_meanwhile(fakes: MirroredFakes) -> None:
-    """Its transaction would hold back who reads the destination."""
+    """An open transaction would block consumers of the destination."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE)
     fakes.target.faults.plant(END, Hold(Gate()))
     fakes.run_until(lambda: fakes.target.faults.is_spent, "it fences")
     stop_before_it_is_answered(fakes)
-    assert fakes.transactional().state is State.EMPTY  # it takes the id once more
+    assert fakes.transactional().state is State.EMPTY  # the id was acquired again
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -176,7 +175,7 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
 def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_it_has_ended(
     fakes: MirroredFakes, foreign: list[int]
 ) -> None:
-    """The comparison itself ends it: nothing is awaited in between."""
+    """The comparison itself ends the lane, without an await in between."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=40)
     for number in foreign:
         fakes.target.write("t", fakes.records(number, 1))
@@ -189,7 +188,7 @@ def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_
 
 
 def test_a_lane_that_ends_behind_what_the_comparison_finds_copies_the_remainder(fakes: MirroredFakes) -> None:
-    """One response holds all that it has to read, before the comparison."""
+    """A single response before the comparison has everything that remains to be read."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=60)
     fakes.write("t", 40, 20)
     key = fakes.lane("t").key

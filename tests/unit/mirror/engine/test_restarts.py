@@ -1,4 +1,4 @@
-"""A datastream that is restarted copies everything again, and counts it as copied once."""
+"""Test the restart of a datastream: it copies everything again and counts each record once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine whose source answers, late: that is said, and no lag of 0 meanwhile; in virtual time."""
+"""Test a source that responds late: it is reported, and the lag is never 0 meanwhile; in virtual time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.fakes.broker.mirrored import MirroredFakes
 
 FETCH = 1
 LATE_SECONDS = 6.0
-"""Of an answer, more than what counts as silence."""
+"""Delay of a response, longer than the tolerated silence."""
 UNNOTICED_SECONDS = 6.0
-"""What was said last is news for that time."""
+"""Time for which the last response counts as current."""
 MIB = 2**20
 
 
 def copied(fakes: MirroredFakes, partitions: int = 2) -> None:
-    """Lanes of topic t that are at the end of their source."""
+    """Start lanes of topic t and run until they have reached the end of the source."""
     fakes.make_topic("t", partitions)
     for number in range(partitions):
         fakes.write("t", 0, 10, number)
@@ -31,14 +31,14 @@ def copied(fakes: MirroredFakes, partitions: int = 2) -> None:
 
 
 def ages(fakes: MirroredFakes, partitions: int = 2) -> list[int | None]:
-    """What is said of the age of what waits."""
+    """Return the reported age of waiting records of each lane, in ms."""
     now, now_ms = fakes.clock.monotonic(), fakes.clock.now_ms()
     lanes = [fakes.lane("t", number) for number in range(partitions)]
     return [lag_ms(lane, now_ms, is_heard=is_heard(lane, now)) for lane in lanes]
 
 
 def run_without_zero(fakes: MirroredFakes, seconds: float) -> None:
-    """Let time pass in which nobody says that nothing waits."""
+    """Run and check that no lane reports an age of 0."""
     until = fakes.clock.monotonic() + seconds
     while fakes.clock.monotonic() < until:
         fakes.run(0.1)
@@ -63,10 +63,10 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
     for first in range(10, 40, 10):
         fakes.write("t", first, 10)
         run_without_zero(fakes, 4 * LATE_SECONDS)
-        assert fakes.lane("t").checkpoint == first + 10, "it copies all the same"
+        assert fakes.lane("t").checkpoint == first + 10, "it copies nevertheless"
     assert [lane.stalled_by for lane in lanes] == said
-    assert len(fakes.events) == events, "said once"
-    assert sum("retrying" in line for line in caplog.messages) == 2, "one a broker"
+    assert len(fakes.events) == events, "reported once"
+    assert sum("retrying" in line for line in caplog.messages) == 2, "one per broker"
     assert not any("answers again" in line for line in caplog.messages)
 
 
@@ -78,7 +78,7 @@ def test_a_prompt_answer_ends_it(fakes: MirroredFakes) -> None:
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "it is over")
     fakes.run_until(lambda: ages(fakes) == [0, 0], "nothing waits")
-    assert fakes.clock.monotonic() - began < LATE_SECONDS + 2, "what was asked, and one more answer"
+    assert fakes.clock.monotonic() - began < LATE_SECONDS + 2, "the pending response and one more"
 
 
 def test_a_source_that_falls_silent_after_it_was_slow_does_not_answer(fakes: MirroredFakes) -> None:
@@ -105,7 +105,7 @@ def test_a_large_answer_that_takes_long_for_its_bytes_is_not_called_slow(
     while any(lane.checkpoint < 6 for lane in lanes):
         fakes.run(0.25)
         assert not any(lane.stalled_by for lane in lanes)
-    assert any(lane.high_watermark > lane.checkpoint for lane in lanes), "they were behind all the time"
+    assert any(lane.high_watermark > lane.checkpoint for lane in lanes), "the lanes were behind throughout"
 
 
 def test_nobody_says_that_nothing_waits_while_a_quota_of_the_source_keeps_it_from_being_asked(
@@ -115,4 +115,4 @@ def test_nobody_says_that_nothing_waits_while_a_quota_of_the_source_keeps_it_fro
     fakes.source.faults.plant(FETCH, Throttle(20_000), times=None)
     fakes.run(1 + UNNOTICED_SECONDS)
     run_without_zero(fakes, 10)
-    assert not any(fakes.lane("t", number).stalled_by for number in range(2)), "it answers when it is asked"
+    assert not any(fakes.lane("t", number).stalled_by for number in range(2)), "requests are answered in time"

@@ -1,4 +1,4 @@
-"""What an engine does when its source changes under it: leaders, truncation, elections, topics."""
+"""Test changes of the source during copying: leaders, truncation, elections, topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTINUE = CopyPolicy(on_loss=OnLoss.CONTINUE)
 
 
 def copying(fakes: MirroredFakes, records: int = 20, policy: CopyPolicy | None = None) -> None:
-    """A lane that has copied so many records."""
+    """Start a lane and run until it has copied this number of records."""
     fakes.make_topic("t")
     for first in range(0, records, 5):
         fakes.write("t", first, 5)
@@ -198,7 +198,7 @@ def test_a_new_history_that_parts_again_before_it_is_read_is_copied_from_there(f
 def test_a_new_history_is_copied_once_by_an_owner_that_goes_back_for_what_it_has_found(
     fakes: MirroredFakes,
 ) -> None:
-    """The log parts while the owner waits for its id; it compares then, and reads from its checkpoint."""
+    """The log diverges while the owner waits for its id; then it compares, and reads from its checkpoint."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.start("t", policy=CONTINUE)
@@ -257,7 +257,7 @@ def test_a_re_created_source_is_copied_from_its_beginning_where_that_is_wanted(
     assert fakes.numbers("t") == [*range(20), *range(100, 105)]
     (place,) = fakes.engine.positions(fakes.engine.metrics())
     assert place is not None
-    assert (place.checkpoint, place.life) == (5, 1), "less than before, and no step back"
+    assert (place.checkpoint, place.life) == (5, 1), "a lower offset in a new life is no step back"
     lane = fakes.lane("t")
     assert "recreated" in lane.gaps[-1]
     assert lane.ledger.start == 0

@@ -1,4 +1,4 @@
-"""Lanes whose source does not say at once where they begin."""
+"""Test start positions of lanes, in particular if the source does not return them at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_LEADER, LOADING, NO_COORDINATOR, NOT_COORDINATOR, NO_RIGHTS = 6, 14, 15, 16,
 
 
 def start(fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
-    """Of 20 records the group has read 12."""
+    """Start a lane at the offset of a consumer group that has read 12 of 20 records."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.source.groups["g"] = {("t", 0): 12}
@@ -90,7 +90,7 @@ def since(moment: int) -> dict[str, Any]:
 
 
 def write_at(fakes: MirroredFakes, moment: int, *numbers: int) -> None:
-    """A batch with a record a second, from that moment on."""
+    """Write a batch with one record per second, starting at this time."""
     contents: list[Content] = [
         (moment + place * 1_000, None, b"%d" % n, []) for place, n in enumerate(numbers)
     ]
@@ -101,7 +101,7 @@ def test_it_begins_at_the_first_record_that_is_not_older_than_a_moment(fakes: Mi
     fakes.make_topic("t")
     write_at(fakes, 1_000_000, 0, 1, 2)
     write_at(fakes, 1_010_000, 3, 4)
-    write_at(fakes, 1_001_500, 5)  # came late
+    write_at(fakes, 1_001_500, 5)  # out of order
     fakes.start("t", **since(1_001_001))
     fakes.run_to("t", 6)
     assert fakes.numbers("t") == [2, 3, 4, 5]
@@ -122,7 +122,7 @@ def test_where_nothing_is_as_young_it_begins_at_the_end(fakes: MirroredFakes) ->
 def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
     fakes: MirroredFakes, isolation: Isolation
 ) -> None:
-    """By time nothing is found, then there is a record that is young enough: it lies in front of the end."""
+    """The lookup by time finds nothing, and a new enough record arrives before the lookup of the end."""
     fakes.make_topic("t")
     write_at(fakes, 1_000_000, 0, 1, 2)
     asked: list[Asked] = []
@@ -144,7 +144,7 @@ def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
 def test_it_begins_with_what_brokers_have_on_their_own_disks(
     fakes: MirroredFakes, newest: int, numbers: list[int]
 ) -> None:
-    """A broker that cannot be asked for that knows no remote tier: it has everything there."""
+    """A broker without this request has no remote tier, so it has everything on its disks."""
     fakes.source.newest_versions[LIST_OFFSETS] = newest
     fakes.make_topic("t")
     fakes.write("t", 0, 5)
@@ -159,7 +159,7 @@ def test_it_begins_with_what_brokers_have_on_their_own_disks(
 def test_a_lane_that_stops_before_its_beginning_is_known_stores_nothing(
     fakes: MirroredFakes, api: int
 ) -> None:
-    """Another instance may have it by then."""
+    """Another instance may own the lane by then."""
     gate = Gate()
     fakes.source.faults.plant(api, Hold(gate))
     if api == OFFSET_FETCH:

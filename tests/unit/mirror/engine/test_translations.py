@@ -1,4 +1,4 @@
-"""What is asked of clusters to translate the positions of a group; in virtual time."""
+"""Test the translation of a consumer group's positions and the requests for it; in virtual time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TIMEOUT_SECONDS = 10.0
 
 @pytest.fixture
 def copied(fakes: MirroredFakes) -> MirroredFakes:
-    """20 records; the engine has ended."""
+    """Return clusters between which 20 records were copied, with the engine stopped."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.start("t", group="orders")
@@ -139,7 +139,7 @@ def test_an_empty_partition_is_translated_while_nothing_has_come(
     copied.source.groups["billing"] = {("empty", 0): 0}
     assert shown(bench.run(plan_translation(bench, a_job()))) == [("empty-0", 7, "end", "")]
     copied.write("empty", 0, 1)
-    # That record may be at the destination, as far as is known: its offset there may be 7 or less.
+    # The new record may have been copied already, to an offset of 7 or less.
     (left,) = bench.run(plan_translation(bench, a_job()))
     assert (left.becomes, left.skipped, left.behind) == (-1, NOTHING_YET, True)
     copied.source.faults.plant(LIST_OFFSETS, Drop(), times=None)

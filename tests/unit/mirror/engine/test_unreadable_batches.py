@@ -1,5 +1,7 @@
-"""Batches that have to be opened and cannot be: by every cause of opening, policy and guarantee, with good
-batches around them. Whatever happens, no record that the source still has is passed over."""
+"""Test batches that must be opened and cannot be, for every cause, policy and guarantee.
+
+There are good batches around them. No record that the source still has may be passed over.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from tests.fakes.broker.mirrored import MirroredFakes
 NewFakes = Callable[..., MirroredFakes]
 GZIP, LZ4, ZSTD = 1, 3, 4
 SPAN: Final = 4
-"""Offsets of every batch."""
+"""Number of offsets in every batch."""
 LIMIT: Final = 20_000
 DEFAULT_BYTES: Final = "1048588"
 OPTIONS: Final[Mapping[str, Any]] = {"opened_batch_bytes": LIMIT}
@@ -42,8 +44,11 @@ TIGHT: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Why batches have to be opened. `shape` makes it so of a batch; `policy` is that of the datastream,
-    `max_message_bytes` of the destination topic. `starts_inside`: the log begins within its first batch."""
+    """Cause for which batches must be opened.
+
+    `shape`: function that gives a batch this cause; `policy`: options of the datastream; `max_message_bytes`:
+    setting of the destination topic; `starts_inside`: the log begins within its first batch.
+    """
 
     name: str
     codec: int
@@ -72,7 +77,7 @@ CAUSES: Final = [
 NOISE: Final = Random(1).randbytes(300)
 KINDS: Final = ["undecodable", "too large", "damaged"]
 PLACES: Final = ["before", "behind", "both"]
-"""Where good batches are."""
+"""Position of the good batches, relative to the bad one."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +95,17 @@ class Case:
 
     @property
     def passes(self) -> bool:
-        """Whether nothing has to be opened: small batches pass one by one where they cannot be merged."""
+        """True if nothing has to be opened: small batches that cannot be merged pass one by one."""
         return self.cause.name == "merging" and self.kind == "too large"
 
     @property
     def halts(self) -> bool:
-        """Whether the lane pauses in front of the bad batch. Damage is no matter of policy."""
+        """True if the lane pauses before the bad batch, with any policy if it is damaged."""
         return not self.passes and (self.policy is OnRejection.PAUSE or self.kind == "damaged")
 
 
 def cells() -> Iterator[Case]:
-    """The whole matrix. A log that begins inside of the bad batch has none before it."""
+    """Yield the whole matrix. A log that begins within the bad batch has no batch before it."""
     for cause, kind, place, policy, guarantee in product(CAUSES, KINDS, PLACES, OnRejection, Guarantee):
         if not (cause.starts_inside and place != "behind"):
             yield Case(cause, kind, place, policy, guarantee)
@@ -116,7 +121,7 @@ DEEP: Final = [case for case in cells() if case not in QUICK]
 
 
 class Log:
-    """The source's partition with one bad batch, and what is expected of it."""
+    """A source partition with one bad batch, and its expected copy."""
 
     def __init__(self, fakes: MirroredFakes, case: Case) -> None:
         self._fakes, self._case = fakes, case
@@ -140,7 +145,7 @@ class Log:
 
     @property
     def bad(self) -> bytes:
-        """The bad batch as it is stored."""
+        """The bad batch as stored."""
         (found,) = [batch.data for batch in self._fakes.source.log("t").batches if batch.base == self.base]
         return found
 
@@ -173,11 +178,11 @@ class Log:
         return data
 
     def mend(self) -> None:
-        """An operator puts a good batch in the place of the bad one."""
+        """Replace the bad batch with a good one, as an operator would."""
         self._fakes.source.log("t").compact(self.base, self.good)
 
     def check(self, *, without_bad: bool) -> None:
-        """The destination has every record, in order, and nothing else; at-least-once may repeat some."""
+        """Check that the destination has exactly these records in order; at-least-once may repeat some."""
         bad = range(self.first, self.base + SPAN) if without_bad else range(0)
         here = [one.content for one in committed(self._fakes.source.log("t")) if one.offset not in bad]
         there = [one.content for one in self._fakes.copied("t")]
@@ -187,7 +192,7 @@ class Log:
 
 
 def check_cell(new_fakes: NewFakes, case: Case, *, crashes: bool = False) -> None:
-    """Copy the log, with a crash on the way if so asked, and compare every record and every class."""
+    """Copy the log, with a restart if `crashes`, and compare every record and every offset class."""
     fakes = new_fakes(options=OPTIONS)
     log = Log(fakes, case)
     policy = CopyPolicy(guarantee=case.guarantee, on_rejection=case.policy, **case.cause.policy)
@@ -203,7 +208,7 @@ def check_cell(new_fakes: NewFakes, case: Case, *, crashes: bool = False) -> Non
 
 
 def expect_halt(fakes: MirroredFakes, log: Log) -> None:
-    """The lane pauses in front of the bad batch, all before it is there, and continues when it is mended."""
+    """Check that the lane copies up to the bad batch, pauses, and continues once that is repaired."""
     reason = fakes.run_until_paused("t")
     assert f"offset {log.base}" in reason
     fakes.run(20)
@@ -216,7 +221,7 @@ def expect_halt(fakes: MirroredFakes, log: Log) -> None:
 
 
 def expect_policy(fakes: MirroredFakes, log: Log, case: Case, *, is_exact: bool) -> None:
-    """The bad batch is left out as the policy says, and nothing else is."""
+    """Check that only the bad batch is left out, according to the policy."""
     fakes.run_to("t", log.end)
     lane, left_out = fakes.lane("t"), 0 if case.passes else log.base + SPAN - log.first
     log.check(without_bad=not case.passes)
@@ -256,7 +261,7 @@ def test_no_record_is_passed_over_in_any_cell(new_fakes: NewFakes, case: Case) -
 def test_without_room_in_memory_no_record_is_passed_over(
     new_fakes: NewFakes, cause: Cause, guarantee: Guarantee
 ) -> None:
-    """The destination takes nothing for a while, and what is read meanwhile is let go of again."""
+    """The destination is frozen for a while, and records read meanwhile are dropped again."""
     fakes = new_fakes(options=TIGHT)
     is_split = cause.max_message_bytes != DEFAULT_BYTES
     fakes.make_topic("t", PARTITIONS, max_message_bytes="20000" if is_split else DEFAULT_BYTES)
@@ -280,7 +285,7 @@ def test_without_room_in_memory_no_record_is_passed_over(
 
 
 def append_noise(fakes: MirroredFakes, cause: Cause, first: int, end: int) -> None:
-    """Batches that compression leaves large, with these numbers, in every partition."""
+    """Append poorly compressible batches with these record numbers to every partition."""
     random = Random(first)
     for number, base in product(range(PARTITIONS), range(first, end, SPAN)):
         plain = fakes.records(base, SPAN)
@@ -338,7 +343,7 @@ def test_small_batches_around_a_bad_one_arrive_and_the_copy_ends(
 
 
 def in_frames(data: bytes) -> bytes:
-    """The same batch with its records in two zstd frames, behind a skippable one."""
+    """Return the batch with its records in two zstd frames after a skippable frame."""
     payload = zstandard.ZstdDecompressor().decompressobj().decompress(data[batches.HEADER_BYTES :])
     frames = struct.pack("<II", 0x184D2A50, 3) + b"abc"
     frames += zstandard.compress(payload[:50]) + zstandard.compress(payload[50:])

@@ -1,4 +1,4 @@
-"""What `verify` and `audit` make of a copy whose stored ledger claims more than is so."""
+"""Test `verify` and `audit` of copies, in particular with a stored ledger that claims too much."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bench(fakes: MirroredFakes) -> Iterator[EngineContext]:
 
 
 def store(fakes: MirroredFakes, counts: dict[str, int], run: list[int], **ledger: Any) -> None:
-    """The progress of a lane that began at 0, with one run of its offset map."""
+    """Store the progress of a lane that began at offset 0, with one run in its offset map."""
     document = {
         "format": 1,
         "next_offset": sum(counts.values()),
