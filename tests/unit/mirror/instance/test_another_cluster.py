@@ -1,4 +1,4 @@
-"""The leader creates nothing at a cluster that has taken the address of another."""
+"""Test that the leader creates nothing if another cluster responds at a destination's address."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clusters:
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
 
     def discovery(self) -> TopicDiscovery:
-        """Start a leader that has judged the source's topics."""
+        """Return the discovery of a new leader that has judged the topics of the source."""
         clusters = {DATASTREAM.source: self.source, DATASTREAM.destination: self.destination}
         found = topic_discovery_of(self.session, clusters, ManualClock())
         found.leave_out({}, found.topics([DATASTREAM.source]))

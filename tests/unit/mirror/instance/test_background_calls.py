@@ -1,4 +1,4 @@
-"""Slow answers hold nobody up, and are not lost."""
+"""Test background calls: slow responses block no caller and are not lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = ClusterRef("here")
 
 
 class Slow:
-    """A job that ends when it is told to."""
+    """A job that ends when `go_on` is set."""
 
     def __init__(self, outcome: Any) -> None:
         self.outcome, self.times = outcome, 0
@@ -45,7 +45,7 @@ class BackgroundCalls(ThreadedCalls):
 def answer_of(
     background_calls: ThreadedCalls, line: str, job: Callable[[], int], key: str = "one"
 ) -> int | None:
-    """None while there is no answer."""
+    """Return the result, or None while it is pending."""
     try:
         return background_calls.ask(line, key, job)
     except CallPending:

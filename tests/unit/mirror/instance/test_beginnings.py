@@ -1,4 +1,4 @@
-"""`latest` counts for the partitions that were there when a datastream was first planned."""
+"""Test that `latest` applies to the partitions that existed when a datastream was first planned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ END, BEGINNING = StartPosition.LATEST, StartPosition.EARLIEST
 
 
 class Installation:
-    """One instance that leads and copies, and two clusters."""
+    """Two clusters and one instance that leads and copies."""
 
     def __init__(self) -> None:
         self.server, self.clock = FakeZooKeeper(), ManualClock()
@@ -34,7 +34,7 @@ class Installation:
         self._start()
 
     def restart(self) -> None:
-        """End everything and start it again; nothing has been copied yet."""
+        """Restart the instance before it has copied anything."""
         self.follower.lose()
         self._start()
 
@@ -47,7 +47,7 @@ class Installation:
         self.look()
 
     def look(self) -> None:
-        """The leader plans, and the follower obeys."""
+        """Let the leader plan and the follower apply the plan."""
         for _ in range(3):
             self.follower.turn(3)
             live = Membership(self.server.session()).live()
@@ -57,7 +57,7 @@ class Installation:
         self.follower.turn(3)
 
     def create(self, topics: str = "t", **more: Any) -> None:
-        """A datastream that begins at the end."""
+        """Create a datastream that starts at the end."""
         values = {"start": END, "status": DatastreamStatus.INITIALIZING, **more}
         self.definitions.create(a_datastream(NAME, topics, **values))
         self.look()
@@ -73,13 +73,13 @@ class Installation:
         return self.definitions.get(NAME).datastream
 
     def grow(self, **topics: int) -> None:
-        """Topics of the source have so many partitions."""
+        """Set the numbers of partitions of source topics."""
         for topic, count in topics.items():
             self.source.topics[topic] = TopicDescription(topic, count)
 
     @property
     def starts(self) -> Mapping[str, StartPosition]:
-        """Where lanes would begin that have stored nothing."""
+        """Start positions of the lanes, which apply without stored progress."""
         return {str(key.partition): status.spec.start for key, status in self.follower.workers.lanes.items()}
 
 

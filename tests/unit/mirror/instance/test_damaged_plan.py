@@ -1,5 +1,7 @@
-"""A commit marker that somebody damaged, under two whole instances: what runs goes on, and both arrive at the
-plan that the leader publishes in its place."""
+"""Test a damaged commit marker of the plan with two whole instances.
+
+Running lanes continue, and both instances apply the plan that the leader publishes as its replacement.
+"""
 
 from __future__ import annotations
 

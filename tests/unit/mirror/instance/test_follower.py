@@ -1,4 +1,4 @@
-"""An instance joins, obeys plans, waits for others, and gives up in time."""
+"""Test the follower: it joins, applies plans, waits for other owners, and releases lanes in time."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_lane_goes_from_one_instance_to_the_other_without_two_owners(service: 
     one.turn()
     two.turn(2)
     assert two.lanes == ["t-2"]
-    assert [str(key.partition) for key in two.workers.expected] == ["t-1"], "told once to get ready"
+    assert [str(key.partition) for key in two.workers.expected] == ["t-1"], "announced once"
     one.workers.drain()
     one.turn()
     two.turn()
@@ -189,18 +189,18 @@ def test_lanes_that_were_given_up_are_listed_until_it_knows_again_what_is_its_ow
     rig.suspend()
     rig.clock.advance(8)
     rig.turn()
-    assert rig.lanes == [], "nothing runs"
+    assert rig.lanes == [], "no lane runs"
     given_up = rig.follower.lanes
     assert sorted(str(key.partition) for key in given_up) == ["t-0", "t-1"]
     for state in given_up.values():
         assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, NOBODY, (None, None))
         assert "ZooKeeper" in state.reason
     rig.turn(3)
-    assert rig.follower.lanes == given_up, "as long as that lasts"
+    assert rig.follower.lanes == given_up, "unchanged without ZooKeeper"
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     rig.resume()
     rig.turn(2)
-    assert [str(key.partition) for key in rig.follower.lanes] == ["t-0"], "the other one has another owner"
+    assert [str(key.partition) for key in rig.follower.lanes] == ["t-0"], "t-1 has another owner"
     assert {state.phase for state in rig.follower.lanes.values()} == {LanePhase.COPYING}
 
 
@@ -368,7 +368,7 @@ def test_lanes_are_put_off_while_no_worker_runs(service: Service) -> None:
 
 
 def slow(rig: FollowerRig) -> None:
-    """Each answer of ZooKeeper's takes 10 ms."""
+    """Delay every response of ZooKeeper by 10 ms."""
 
     def take_time(_: Operation) -> None:
         rig.clock.advance(0.01)
@@ -519,7 +519,7 @@ def test_which_quota_holds_lanes_back_is_told_to_the_leader_while_it_does(servic
 
 
 def test_what_was_told_of_lanes_that_were_given_up_is_not_left_behind(service: Service) -> None:
-    """Where the session lives on, so that ZooKeeper does not remove it."""
+    """The session survives, so ZooKeeper does not remove the reports."""
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.turn(2)

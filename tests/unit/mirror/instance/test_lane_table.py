@@ -1,4 +1,4 @@
-"""What an instance remembers of how its lanes move, and since when they are what they are."""
+"""Test the history and states of lanes that an instance keeps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_state_lasts_since_phase_and_cause_became_it() -> None:
     clock.advance(10)
     table.note(LaneHeldBack(KEY, "a quota"))
     table.note(LaneResumed(KEY))
-    assert state_of(table).since == began, "it copied before, too"
+    assert state_of(table).since == began, "it was copying before"
     table.note(LanePaused(KEY, "no answer since 8:00", PauseCause.SOURCE_AWAY))
     clock.advance(10)
     table.note(LanePaused(KEY, "still no answer", PauseCause.SOURCE_AWAY))
@@ -72,7 +72,7 @@ def test_a_lane_whose_worker_was_lost_remembers_that_when_it_begins_again() -> N
     assert state_of(table).lost_at == lost_at
     table.forget([KEY])
     table.begin(a_spec("t-0"), 1)
-    assert state_of(table).lost_at is None, "its worker released it"
+    assert state_of(table).lost_at is None, "its worker released the lane"
 
 
 def test_reports_become_the_history_of_a_lane() -> None:
@@ -82,15 +82,15 @@ def test_reports_become_the_history_of_a_lane() -> None:
     table.measure([a_rate(LanePosition(10, 12, 12, 3, Retention(1, 2)), None)], clock.monotonic() - 5)
     history = state_of(table).history
     assert [one.at - clock.monotonic() for one in history.waypoints] == [-3_600, -5, 0]
-    assert history.age_ms == 5_000, "as it came after the report before"
+    assert history.age_ms == 5_000, "a record arrived after the previous report"
     assert (history.retention, history.record_bytes) == (Retention(1, 2), 100.0)
     clock.advance(5)
     table.measure([a_rate(LanePosition(12, 12, 12, 3, UNKNOWN_RETENTION))])
-    assert state_of(table).history.retention == Retention(1, 2), "it is not asked for while nothing is late"
+    assert state_of(table).history.retention == Retention(1, 2), "it is not requested while nothing is late"
 
 
 def test_what_an_open_transaction_hides_is_as_old_as_its_first_record() -> None:
-    """Until that was read, as old as the time for which the lane has waited at the transaction."""
+    """Before that record is read, the age is the time for which the lane has waited at the transaction."""
     table, clock = a_table()
 
     def measured(position: LanePosition, lag_ms: int | None = 0) -> tuple[int | None, int | None]:
@@ -118,7 +118,7 @@ def test_a_watched_lane_is_in_time_until_its_worker_says_something_else_or_nothi
     table.measure([a_rate(None)], clock.monotonic() - 5)
     table.mute([KEY])
     table.unmute({KEY})
-    assert state_of(table).track.is_in_time(clock.monotonic(), 30.0), "also after its worker was silent"
+    assert state_of(table).track.is_in_time(clock.monotonic(), 30.0), "even after its worker was silent"
     withheld = (CaughtUpPosition(began + 5, 20, 30, 7), CaughtUpPosition(began + 3_600, 25, 30, 7))
     table.unwatch([KEY], began + 3_600)
     assert state_of(table).track.is_in_time(clock.monotonic() + 30, 30.0)
@@ -148,7 +148,7 @@ def test_an_answer_is_overdue_until_the_next_report() -> None:
     table.measure([a_rate(None)], waiting=overdue)
     assert state_of(table).track.unanswered == (None, 4.0)
     table.mute([KEY])
-    assert state_of(table).track.unanswered is None, "nobody knows what the worker waits for"
+    assert state_of(table).track.unanswered is None, "a silent worker may wait for anything"
     table.unmute({KEY})
     table.measure([a_rate(None)], waiting=overdue)
     table.measure([a_rate(None)])
@@ -170,4 +170,4 @@ def test_a_worker_that_does_not_answer_is_a_cause_of_its_own() -> None:
     again = state_of(table)
     assert (again.phase, again.cause, again.reason) == (LanePhase.COPYING, PauseCause.OTHER, "")
     assert again.history == silent.history
-    assert again.rate is None, "what it measured before is no news"
+    assert again.rate is None, "former measurements are outdated"

@@ -1,4 +1,4 @@
-"""The leader's duties, one tick at a time."""
+"""Test the duties of the leader, one tick at a time."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_every_plan_is_told_with_its_moves(house: House) -> None:
 
 
 class Failing:
-    """A provider that always fails in the same way."""
+    """A load provider that always raises AnalyticsError."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         raise AnalyticsError("half an answer")
@@ -310,7 +310,7 @@ def test_whatever_ails_the_provider_placement_goes_on_by_count() -> None:
 
 
 class Rejecting:
-    """A planner that plans nothing."""
+    """A planner that rejects every request."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         raise PlanRejected("impossible")
@@ -574,7 +574,7 @@ def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: H
 
 
 class Whimsical:
-    """A planner with a bug for one group."""
+    """A planner that returns or raises a given result for the group `bad`."""
 
     def __init__(self, *answers: object) -> None:
         self._answers = list(answers)
@@ -711,7 +711,7 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     assert "quota" in house.rig.health.conditions()["datastream orders"].sentence
     says.say(7, {GroupName("orders"): "t-0 is stalled: too large"})
     house.tick(2)
-    assert problems.all()[name].sets_aside, "what stands still matters more"
+    assert problems.all()[name].sets_aside, "a stalled lane takes precedence"
     says.say(7, {})
     house.tick(2)
     assert "quota" in problems.all()[name].reason
@@ -740,7 +740,7 @@ def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House)
 def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
     there = a_datastream("there", "t", metadata={"system.creation.ms": "1"})
     house.create(there, a_datastream("back", "t", source=DESTINATION, destination=SOURCE))
-    for _ in range(3):  # also in the tick that makes the topic which would be copied back
+    for _ in range(3):  # includes the tick that creates the topic that would be copied back
         house.tick()
         assert house.planned() == {"there:t-0", "there:t-1"}
     assert re.search(r"\bsource\b.*\bthere\b", house.problem("back"))
@@ -844,7 +844,7 @@ def test_a_topic_that_is_named_and_may_not_be_described_is_a_problem_until_it_ma
     assert house.planned() == {"orders:t-0", "orders:t-1", "others:t-0", "others:t-1"}
     asked = house.source.asked_by_name
     house.tick(3)
-    assert house.source.asked_by_name == asked, "what is missing is not asked for at each look"
+    assert house.source.asked_by_name == asked, "missing topics are not described at every tick"
     house.source.forbidden = set()
     house.tick(2)
     assert house.ill() == []

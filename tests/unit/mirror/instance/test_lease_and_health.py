@@ -1,4 +1,4 @@
-"""How long an instance may believe in its session, and what it says of itself."""
+"""Test the lease of an instance's session, and its health."""
 
 from __future__ import annotations
 

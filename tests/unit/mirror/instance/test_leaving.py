@@ -1,4 +1,4 @@
-"""Followers that want to go, and owners that do not let go."""
+"""Test followers that leave, and owners that do not release their lanes."""
 
 from __future__ import annotations
 

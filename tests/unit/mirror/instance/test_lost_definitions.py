@@ -1,4 +1,4 @@
-"""Definitions that ZooKeeper has lost turn health red, also after a restart."""
+"""Test that definitions lost by ZooKeeper turn health red, even after a restart."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_one_that_is_forgotten_while_an_instance_publishes_it_stays_forgotten(se
 
 
 def test_a_lost_definition_with_a_deletion_is_removed(service: Service) -> None:
-    """Former versions could publish one that was forgotten at the same time."""
+    """Earlier versions could publish a definition that was forgotten at the same time."""
     rig = FollowerRig(service.server)
     rig.turn()
     session = service.server.session()
@@ -252,7 +252,7 @@ def test_the_log_names_a_lost_definition_and_shows_nothing_of_it(
 
 
 def test_instances_whose_places_were_deleted_join_again(service: Service) -> None:
-    """Numbers begin at 0 again: none takes the place of another for its own."""
+    """Sequence numbers restart at 0, but no instance mistakes the node of another for its own."""
     first, second = FollowerRig(service.server), FollowerRig(service.server, "two")
     for rig in (first, second, first, second):
         rig.turn()

@@ -1,4 +1,4 @@
-"""What the leader tells of a problem while it lasts."""
+"""Test the events about a problem while it lasts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME, ME = DatastreamName("orders"), InstanceName("one")
 
 
 class Looks:
-    """A leader's looks, each with the reason that it finds, and the events of all."""
+    """Ticks of a leader, each with the reason of a problem, and the events of all ticks."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -54,7 +54,7 @@ def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
     assert looks.told == ["apart: died 1", "held: died 5"]
     looks.elect()
     looks.look("apart: died 2")
-    assert len(looks.told) == 2, "a new leader goes on from what is stored"
+    assert len(looks.told) == 2, "a new leader continues from the stored problem"
     looks.look()
     looks.look("held: died 5")
     assert looks.told[2:] == ["resolved: apart: died 2", "held: died 5"]

@@ -1,4 +1,4 @@
-"""Questions to clusters: how many are under way, whoever chooses the clusters."""
+"""Test the limit on pending requests to clusters, whoever chooses their addresses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_addresses_that_do_not_answer_hold_a_bounded_number_of_threads() -> None
         assert questions.topics([ClusterRef(f"x{number}.example:9092")]) == {}
     assert len(waiting) == _MOST_ADDRESSES
     assert questions.identities([SOURCE]) == {}
-    assert len(waiting) == _MOST_ADDRESSES + 1  # aliases are those of the settings
+    assert len(waiting) == _MOST_ADDRESSES + 1  # aliases are configured, so they are not limited
     for job in waiting:
         job()
     here = ClusterRequests(lambda _: admin, 60.0, lambda job: job())
     late = [ClusterRef(f"h{number}.example:9092") for number in range(3 * _MOST_ADDRESSES)]
-    assert len(here.identities(late)) == len(late)  # what is answered holds nothing
+    assert len(here.identities(late)) == len(late)  # answered requests do not count
     waiting.clear()
     assert questions.topics([late[0]]) == {}
     assert len(waiting) == 1

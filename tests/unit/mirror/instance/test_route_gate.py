@@ -1,4 +1,4 @@
-"""What is refused before it is created, with what can be known of the clusters then."""
+"""Test the route checks before a datastream is created, with the present knowledge of the clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.patience import PATIENCE_SECONDS
 
 
 class Border:
-    """A gate before the clusters A, B, C; what has passed is there."""
+    """A gate for the clusters A, B and C, and the datastreams that it has admitted."""
 
     def __init__(self) -> None:
         self.clusters = {ClusterRef(name): FakeTopicAdmin(t=1, u=1) for name in ("A", "B", "C")}
@@ -137,7 +137,7 @@ def test_writers_that_agree_share_a_destination(border: Border) -> None:
 
 
 def test_what_is_copied_already_is_not_taken_away(border: Border) -> None:
-    """`b.t` is at A by nature, and the new datastream would make topics of such names there."""
+    """`b.t` is an original topic of A, and the new datastream would create topics with such names there."""
     border.clusters[ClusterRef("A")] = FakeTopicAdmin(**{"b.t": 1})
     border.passes("there", "A>B", naming="a.*")
     border.refuses(r"datastream there .*b\.t", "back", "B>A", "u|t", "b.*")
@@ -159,7 +159,7 @@ def test_what_a_plan_says_counts_where_the_source_cannot_be_asked(border: Border
 
 
 class FrozenAdmin(FakeTopicAdmin):
-    """It answers nothing before `thaw` is set; `waiting`: those that have asked."""
+    """A cluster that does not respond before `thaw` is set; `waiting`: number of pending calls."""
 
     def __init__(self) -> None:
         super().__init__(t=1)
@@ -201,7 +201,7 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
 
 
 def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: Border) -> bool:
-    """As the gate's rule says, worked out with every datastream and every topic."""
+    """Apply the rule of the gate to every datastream and every topic."""
     topics = {cluster: tuple(admin.topics) for cluster, admin in border.clusters.items()}
     route_map = RouteMap(ClusterIds(border.session), OWN_TOPICS)
     before, after = (route_map.judge(route_map.routes(one)) for one in (there, [*there, new]))
@@ -253,7 +253,7 @@ def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> No
     border.clusters[a].failure = None
     assert border.gate.same_as(a, [b, c]) == []
     border.clusters[a].failure = Unreachable("gone fishing")
-    assert other_gate(border).same_as(a, [b, c]) == []  # what anybody has learnt of it still counts
+    assert other_gate(border).same_as(a, [b, c]) == []  # its stored id still counts
 
 
 def gate_with(border: Border, questions: ClusterRequests) -> RouteGate:

@@ -1,4 +1,4 @@
-"""An instance as a whole: the order of its parts when it starts, stops, and half starts."""
+"""Test the order in which the parts of an instance start and stop, also after a failed start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.patience import wait_until
 
 
 class Session:
-    """The session as the service starts and stops it."""
+    """A session that records its start and stop."""
 
     def __init__(self, nodes: FakeSession, failure: Exception | None = None) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""Settings of an instance that contradict each other."""
+"""Test contradictory settings of an instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datastreams that share tasks, of which one must not copy what another one may."""
+"""Test datastreams that share tasks if one must not copy a topic that another one may copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METADATA = {"owner": "tests", "system.taskPrefix": "both"}
 
 
 def starts(site: Site) -> dict[str, StartPosition]:
-    """How the lanes here were described, by partition."""
+    """Return the start positions of the lanes by partition."""
     lanes = site.follower.workers.lanes
     return {str(key.partition): state.spec.start for key, state in lanes.items()}
 
@@ -26,14 +26,14 @@ def starts(site: Site) -> dict[str, StartPosition]:
 def test_a_lane_is_described_by_the_datastream_that_may_copy_it(verdict: RouteVerdict) -> None:
     site = Site()
     site.create("a", start="latest", metadata=METADATA)
-    # Nobody may join so any more; former versions let them, and an import does.
+    # The API rejects such a datastream, but earlier versions accepted it, and an import still does.
     site.definitions.create(a_datastream("b", "t", metadata=METADATA))
     site.tick()
     assert starts(site) == {"t-0": StartPosition.LATEST, "t-1": StartPosition.LATEST}
     site.leader.judge_by(verdict)
     epoch = site.follower.follower.epoch
     site.tick(4)
-    assert site.follower.follower.epoch == epoch + 1, "one plan says so, and no more"
+    assert site.follower.follower.epoch == epoch + 1, "a single new plan"
     assert starts(site) == {"t-0": StartPosition.EARLIEST, "t-1": StartPosition.EARLIEST}
     site.leader.world_view.judgement = site.leader.watch.look
     site.tick(4)

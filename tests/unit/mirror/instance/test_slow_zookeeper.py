@@ -1,4 +1,4 @@
-"""A ZooKeeper that takes seconds for each answer."""
+"""Test a ZooKeeper that takes seconds for every response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TICK = 0.25
 
 
 class Slow:
-    """Every request takes so many seconds; signs of life, which nobody waits for, are under way meanwhile."""
+    """Delays every request by `seconds`, while heartbeats are sent without waiting for their responses."""
 
     def __init__(self, rig: FollowerRig, seconds: float) -> None:
         self._rig = rig
@@ -56,8 +56,8 @@ def test_lanes_copy_on_while_a_turn_takes_longer_than_the_lease(service: Service
     began = rig.clock.monotonic()
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
     rig.turn()
-    assert rig.clock.monotonic() - began > SESSION_TIMEOUT_SECONDS * 0.7, "it is one turn"
-    assert slow.longest_gap < 0, "the lease was never over"
+    assert rig.clock.monotonic() - began > SESSION_TIMEOUT_SECONDS * 0.7, "all in one turn"
+    assert slow.longest_gap < 0, "the lease never expired"
     rig.turn()
     assert rig.lanes == ["t-0", "t-1"]
     assert rig.workers.copying
@@ -77,7 +77,7 @@ def test_what_waits_in_another_thread_extends_nothing(service: Service) -> None:
 
 
 def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: Service) -> None:
-    """The end of ours is known, but the turn in which it came goes on."""
+    """The session is known to have ended, but the turn in which it ended continues."""
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.turn()

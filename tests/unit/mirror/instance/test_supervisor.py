@@ -1,4 +1,4 @@
-"""Worker processes: real ones that speak the protocol, killed, hanging, ending, started again."""
+"""Test the supervisor with real worker processes that are killed, hang, exit and are restarted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[4]
 
 
 class Crew:
-    """A supervisor whose workers behave as they are told to; the last behaviour is for all that follow."""
+    """A supervisor whose workers have the given behaviours; the last one applies to all further workers."""
 
     def __init__(self, workers: int, *behaviours: str, silence_seconds: float = 1e9) -> None:
         self.clock = ManualClock()
@@ -65,7 +65,7 @@ class Crew:
         return process
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Handle what the workers say until the condition holds."""
+        """Handle messages of the workers until the condition holds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             item = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
@@ -73,7 +73,7 @@ class Crew:
             self.supervisor.handle(item)
 
     def take_in(self) -> None:
-        """Handle what the workers have said so far."""
+        """Handle the messages received so far."""
         while not self.inbox.empty():
             item = self.inbox.get()
             assert isinstance(item, WorkerMessage | WorkerGone)
@@ -283,7 +283,7 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
     crew = new_crew(2, "deaf", "obedient")
     deaf, other = crew.supervisor._pool.workers
     crew.supervisor._pool.send(deaf, ExpectLanes(tuple(a_spec(f"t-{number}") for number in range(5_000))))
-    crew.until(lambda: other.slot.data_plane != "")  # else it does not listen yet, either
+    crew.until(lambda: other.slot.data_plane != "")  # before, it does not read either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 
@@ -425,7 +425,7 @@ def test_workers_are_ready_when_all_that_are_there_have_said_so(new_crew: NewCre
     crew.spawned[1].kill()
     crew.until(lambda: crew.supervisor.workers_running == 0)
     assert not crew.supervisor.is_ready
-    assert crew.supervisor.data_planes == frozenset(), "what nobody runs is not reported"
+    assert crew.supervisor.data_planes == frozenset(), "only running workers are reported"
 
 
 def test_a_worker_that_says_nothing_is_not_ready(new_crew: NewCrew) -> None:
@@ -495,7 +495,7 @@ def test_only_processes_that_the_system_cannot_start_are_a_problem_of_their_star
         assert not crew.supervisor.start_problem
         crew.start(a_spec("t-0"))
         crew.until(lambda: crew.supervisor.workers_running == 0)
-        assert not crew.supervisor.start_problem, "it has died of what it was to copy"
+        assert not crew.supervisor.start_problem, "it crashed while copying"
         crew.clock.advance(40)
         crew.supervisor.restart_dead()
     assert crew.supervisor.start_problem
@@ -571,14 +571,14 @@ def test_a_lane_that_cannot_be_sent_is_set_aside_alone(new_crew: NewCrew) -> Non
 
 
 def look(crew: Crew, seconds: float, step: float = 1.0) -> None:
-    """Look at the workers again and again over that time."""
+    """Advance the time in steps and check the workers after each."""
     for _ in range(int(seconds / step)):
         crew.clock.advance(step)
         crew.supervisor.restart_dead()
 
 
 def frozen_crew(new_crew: NewCrew, workers: int = 1) -> Crew:
-    """The first worker copies a lane, and stands still."""
+    """Return a crew whose first worker is frozen while it copies a lane."""
     crew = new_crew(workers, "obedient", silence_seconds=20.0)
     crew.until(lambda: crew.supervisor.is_ready)
     crew.start(a_spec("t-0"))
@@ -596,7 +596,7 @@ def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -
     state = crew.supervisor.lanes[a_key("t-0")]
     assert state.phase is LanePhase.PAUSED
     assert "worker process" in state.reason
-    assert state.rate is None, "its lag is not known"
+    assert state.rate is None, "its lag is unknown"
     look(crew, 11)
     crew.until(lambda: not crew.supervisor.lanes)
     assert crew.spawned[0].poll() == -signal.SIGKILL
@@ -635,7 +635,7 @@ def test_one_that_speaks_again_is_what_it_was(new_crew: NewCrew) -> None:
 def test_a_control_process_that_was_frozen_itself_kills_nobody(new_crew: NewCrew) -> None:
     crew = frozen_crew(new_crew)
     for _ in range(4):
-        crew.clock.advance(3_600)  # nobody listened meanwhile
+        crew.clock.advance(3_600)  # the control process was frozen
         crew.supervisor.restart_dead()
     assert set(crew.phases().values()) == {LanePhase.COPYING}
     assert crew.spawned[0].poll() is None

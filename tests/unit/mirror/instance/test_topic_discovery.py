@@ -1,4 +1,4 @@
-"""What the leader learns of the clusters, and makes at destinations."""
+"""Test the leader's discovery of topics, and the topics that it creates at destinations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Land:
         self.topic_discovery = topic_discovery_of(self.session, clusters, self.clock)
 
     def look(self, *clusters: ClusterRef, without: str = "") -> None:
-        """Ask these, and judge that the datastream may copy what they list, but for a topic."""
+        """List the topics of these clusters and allow the datastream to copy all except `without`."""
         left_out = {a_datastream().name: frozenset({without})}
         self.topic_discovery.leave_out(left_out, self.topic_discovery.topics(clusters))
 
@@ -46,7 +46,7 @@ def land() -> Land:
 def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
     for _ in range(5):
         assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 2}}
-    assert land.source.asked == 2  # its id, its topics
+    assert land.source.asked == 2  # its id and its topics
     land.clock.advance(3.0)
     land.source.grow("t", 3)
     asked = land.source.asked
@@ -219,14 +219,14 @@ def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> 
 
 
 class OneLate:
-    """The answer for a datastream comes at the second question. Satisfies `BackgroundCalls`."""
+    """A `BackgroundCalls` that returns the result for a datastream at the second call."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Any] = {}
         self._served: set[str] = set()
 
     def ask(self, line: str, key: str, job: Callable[[], Any]) -> Any:
-        """As in the port."""
+        """Run the job, or raise CallPending at the first call for its key."""
         if not line.startswith("topics at") or key in self._served:
             return job()
         if key not in self._waiting:
@@ -253,8 +253,10 @@ def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_fo
 
 
 def prepared(land: Land, datastream: Datastream, without: str = "") -> dict[str, str]:
-    """What is not done at the destination, and why, after another look. `without`: a topic that must not be
-    copied."""
+    """Prepare the destination once more and return the reasons of shortfalls by topic.
+
+    `without`: a topic that must not be copied.
+    """
     land.clock.advance(3.0)
     land.look(SOURCE, DESTINATION, without=without)
     land.topic_discovery.prepare_destination(datastream, set)
@@ -297,7 +299,7 @@ def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
     assert land.destination.list_topics() == {"t": 2, "u": 1}
     asked = land.destination.asked
     assert prepared(land, a_datastream()).keys() == {"t"}
-    assert land.destination.asked == asked + 2  # as for any other: its id and what it lists
+    assert land.destination.asked == asked + 2  # as usual: its id and its topics
     del land.destination.topics["t"]
     assert prepared(land, a_datastream()) == {}
     land.source.grow("t", 3)
@@ -306,7 +308,7 @@ def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
 
 
 def narrowed(land: Land) -> Land:
-    """The same service, where others may adopt topics from now on."""
+    """Restart discovery with the right to adopt topics reserved for others."""
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
     reserved = Admission({DESTINATION: ClusterRights(adopters=["others"])})
     land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, admission=lambda: reserved)
@@ -328,7 +330,7 @@ def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: La
 
 
 def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -> None:
-    """As it is known by what is copied, and by what was made, of which there is a record."""
+    """An adopted topic is one that is copied and not recorded as created."""
     MadeTopics(land.session).add(a_datastream().group, DESTINATION, ["u"])
     for name in ("t", "u"):
         land.source.topics[name] = TopicDescription(name, 2)

@@ -1,4 +1,4 @@
-"""Partitions that nobody copies: what a person paused, what has no task, what a rule leaves out."""
+"""Test partitions that are not copied: paused, without a task, or left out by a rule."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_datastream_that_a_person_paused_or_stopped(site: Site, action: str, s
     site.tick()
     found = uncopied(site)
     assert set(found) == {"t-0", "t-1"}
-    assert found["t-1"]["lag_records"] == 0, "nothing came since: that is known"
+    assert found["t-1"]["lag_records"] == 0, "known: no record has arrived since"
     assert found["t-0"]["reason"].endswith(f" {status}: ticket 8")
     assert found["t-0"]["since_ms"] is not None
     shown = site.client.get("/v1/datastreams/orders").json()
@@ -202,20 +202,20 @@ def test_the_start_of_the_log_that_comes_nearer_says_when_a_paused_partition_los
     pause(site, "pause")
     for number, first in enumerate((4, 6, 8)):
         known = uncopied(site)["t-0"]["movement"]["seconds_to_loss"]
-        assert (known is None) == (number < 2), "two steps make a rate"
+        assert (known is None) == (number < 2), "a rate takes two steps"
         for _ in range(6):
             site.tick()
         site.source.ranges[T0] = (first, 30)
         site.tick()
     movement = uncopied(site)["t-0"]["movement"]
     assert (movement["state"], movement["loses_data"]) == ("PAUSED_BY_USER", True)
-    assert movement["seconds_to_loss"] == pytest.approx(70, abs=15), "70 s a step of 2, and 2 are left"
+    assert movement["seconds_to_loss"] == pytest.approx(70, abs=15), "2 records remain, at 70 s for 2"
     (left,) = metrics(site, "headrace_time_to_loss_seconds").values()
     assert left == pytest.approx(movement["seconds_to_loss"], abs=1)
     assert metrics(site, "headrace_partitions_losing_data") == {'{datastream="orders"}': 1.0}
     site.source.ranges[T0] = (12, 30)
     site.tick()
-    assert uncopied(site)["t-0"]["movement"]["seconds_to_loss"] == 0.0, "some are lost"
+    assert uncopied(site)["t-0"]["movement"]["seconds_to_loss"] == 0.0, "records are already lost"
 
 
 def test_the_record_that_waits_and_the_topics_retention_say_when_a_paused_partition_loses_records(
@@ -229,7 +229,7 @@ def test_the_record_that_waits_and_the_topics_retention_say_when_a_paused_partit
     assert first["lag_ms"] == pytest.approx(1_800_000, abs=60_000)
     assert first["movement"]["seconds_to_loss"] == pytest.approx(1_800, abs=60)
     assert first["movement"]["loses_data"]
-    assert uncopied(site)["t-1"]["lag_ms"] == 0, "nothing waits there, and nobody was asked for its age"
+    assert uncopied(site)["t-1"]["lag_ms"] == 0, "without a backlog, no age is requested"
     site.clock.advance(600)
     site.tick()
     later = uncopied(site)["t-0"]
@@ -250,7 +250,7 @@ def test_the_age_of_a_record_is_looked_up_once_while_it_waits(site: Site) -> Non
     site.source.ranges[T0] = (14, 25)
     for _ in range(4):
         site.tick()
-    assert site.source.searched == [{T0: 10}, {T0: 14}], "of the first one that is still there"
+    assert site.source.searched == [{T0: 10}, {T0: 14}], "the oldest record still in the log"
     assert uncopied(site)["t-0"]["lag_ms"] == pytest.approx(110_000, abs=60_000)
 
 

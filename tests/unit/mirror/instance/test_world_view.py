@@ -1,4 +1,4 @@
-"""One picture of the world: for the leader's tick, and for a preview that changes nothing."""
+"""Test the snapshot of the service for the leader's tick and for a preview without side effects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.fakes.topic_admin import FakeTopicAdmin
 
 
 class Loads:
-    """Every partition carries 60 bytes/s; `asked` remembers about whom."""
+    """A load provider that reports 60 bytes/s for every partition; `asked`: clusters of the requests."""
 
     def __init__(self) -> None:
         self.asked: list[ClusterRef] = []
@@ -49,14 +49,14 @@ class Loads:
 
 
 class Away:
-    """A provider that does not answer."""
+    """A load provider that does not respond."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         raise LoadUnavailable("nobody knows")
 
 
 class Asked:
-    """Remembers what a planner was asked."""
+    """A planner that records its requests."""
 
     def __init__(self, planner: Planner | None = None) -> None:
         self._planner = planner or SimplePlanner()
@@ -105,7 +105,7 @@ def test_what_found_no_room_is_planned_again_when_something_has_changed() -> Non
         definitions.replace(stored, replace(stored.datastream, **more))  # type: ignore[arg-type]
 
     def plannings() -> tuple[int, int]:
-        """Of the next ticks; and partitions that have a task then."""
+        """Return the number of plannings in the next ticks, and of partitions with a task after them."""
         before = len(planner.requests)
         for _ in range(3):
             rig.clock.advance(5)
@@ -123,7 +123,7 @@ def test_what_found_no_room_is_planned_again_when_something_has_changed() -> Non
     assert plannings() == (1, 2)
     rig.stores.requests.add(a_request(full=False))
     assert plannings() == (1, 2)
-    assert len(loads.asked) == asked + 3, "nobody asks for loads that nobody plans by"
+    assert len(loads.asked) == asked + 3, "loads are requested for a planning only"
     change(selection=TopicSelection("nothing"))
     assert plannings() == (1, 0)
 
@@ -189,7 +189,7 @@ def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in
 
 
 class Slow(Loads):
-    """Answers every other time."""
+    """A load provider that fails at every second request."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         report = super().loads(cluster, partitions)
@@ -213,7 +213,7 @@ def test_a_provider_that_is_slow_is_asked_again_in_the_next_tick() -> None:
 
 
 class Late(Loads):
-    """A provider that was asked and has not answered yet."""
+    """A load provider that has a pending request while `is_late` is set."""
 
     is_late = False
 
@@ -249,7 +249,7 @@ def test_a_request_does_not_wait_for_ever() -> None:
 
 
 class Uneven(Loads):
-    """Partition 0 carries nearly everything; then there is no answer any more."""
+    """A load provider that reports 90 bytes/s for every partition until it fails."""
 
     failure: LoadUnavailable | None = None
 
@@ -303,7 +303,7 @@ def test_a_datastream_is_planned_by_count_where_it_chooses_that_and_others_by_lo
     assert (len(requests["orders"].loads), requests["counted"].loads) == (6, {})  # type: ignore[index]
     tasks = PlanStore(server.session(), "r").read().plan.task_counts
     assert tasks == {"orders": 2, "counted": 1}, "4 partitions of 60 bytes/s would need 3 tasks"
-    assert "u" in loads.topics, "what it carries is known all the same"
+    assert "u" in loads.topics, "its loads are requested nevertheless"
     for _ in range(3):
         rig.clock.advance(600)
         rig.leader.tick()
@@ -362,7 +362,7 @@ def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> Non
 
 
 def the_only(provider: LoadProvider) -> LoadProviders:
-    """Whatever datastreams choose."""
+    """Return providers with a single one, whatever datastreams choose."""
     loads = ProviderInUse(provider)
     return LoadProviders(loads, "test", lambda _: loads, ManualClock())
 

@@ -1,4 +1,4 @@
-"""Plans of a copy between two fake clusters: which topics, and the state of their destinations."""
+"""Test plans of a copy between two fake clusters: selected topics, and the state of their destinations."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_defaults_of_the_sources_brokers_are_carried_and_reported(fakes: Mirrore
 def test_a_copy_with_an_unreachable_broker_leaves_out_its_partitions_only(
     fakes: MirroredFakes, how: str
 ) -> None:
-    """They are named with the broker, and the copy is not complete."""
+    """The plan names these partitions with the broker, and the copy is incomplete."""
     fakes.source.create_topic("orders", 4, 1)
     fakes.target.create_topic("orders", 4, 1)
     there = {number for number in range(4) if fakes.source.partition("orders", number).leader == 1}
@@ -163,7 +163,7 @@ def test_a_copy_whose_source_has_no_end_of_any_partition_fails(fakes: MirroredFa
 
 
 def test_what_was_left_out_is_planned_once_more(fakes: MirroredFakes) -> None:
-    """The topic that was refused and the partition without a leader, and nothing that was copied."""
+    """This includes the rejected topic and the partition without a leader, but no copied partition."""
     fakes.source.create_topic("orders", 2, 1)
     fakes.target.create_topic("orders", 2, 1)
     fakes.source.create_topic("bad", 1, 2)

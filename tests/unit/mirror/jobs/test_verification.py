@@ -1,4 +1,4 @@
-"""Verification of a copy between two fake clusters."""
+"""Test the verification of a copy between two fake clusters."""
 
 from __future__ import annotations
 

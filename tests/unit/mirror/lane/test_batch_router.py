@@ -1,4 +1,4 @@
-"""Batches that go different ways, next to each other in one response."""
+"""Test the router with batches of different paths in one response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch(base: int, offsets: Sequence[int], span: int = 0) -> bytearray:
 def taken(
     rules: RoutingRules, position: int, *batches: bytearray, end: int | None = None
 ) -> tuple[list[int], dict[OffsetClass, int]]:
-    """Source offsets that are sent, and the counts by class."""
+    """Return the source offsets that are sent, and the number of offsets by class."""
     data = b"".join(batches)
     router = BatchRouter(rules, position, ByteBudget(10**9), end)
     router.take(memoryview(data), (), ReceiveBuffer(bytearray(data), None))
@@ -82,7 +82,7 @@ def test_behind_the_end_nothing_is_taken_but_a_batch_that_reaches_over_it_is_who
 
 
 def bomb(codec: Codec, count: int, size: int = 0, claimed: int | None = None) -> memoryview:
-    """A batch of few bytes that opens into many records of so many bytes."""
+    """Return a small batch that decompresses into `count` records of `size` bytes."""
     batch = write_batch([Record(0, 1, None, bytes(size))] * count, codec)
     if claimed is not None:
         batch[57:61] = claimed.to_bytes(4, "big")
@@ -116,7 +116,7 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
 
 
 def test_headers_count_as_records_do() -> None:
-    """A record of 60,000 headers takes 120,000 bytes, and 600 as zstd has them."""
+    """A record with 60,000 headers has 120,000 bytes, 600 when compressed with zstd."""
     record = Record(0, 1, None, b"", ((b"", None),) * 60_000)
     batch = memoryview(write_batch([record], Codec.ZSTD))
     with pytest.raises(BatchTooLarge) as raised:
@@ -141,7 +141,7 @@ def test_readers_of_whole_batches_have_a_limit_too(records: list[Record]) -> Non
 
 
 def test_a_marker_with_records_is_not_opened() -> None:
-    """A control batch has one record; this one was written by a broker that lies."""
+    """A valid control batch has one record; this one is from a malicious broker."""
     batch = bytearray(bomb(Codec.ZSTD, 30_000))
     batch[21:23] = (CONTROL | TRANSACTIONAL | Codec.ZSTD).to_bytes(2, "big")
     batch[43:51] = (7).to_bytes(8, "big")
@@ -175,7 +175,7 @@ def test_what_there_is_no_room_for_is_left_for_later() -> None:
 
 
 def shouts(record: Record) -> Record | None:
-    """A transform that cannot treat some records, and makes something else of others."""
+    """Convert a value to upper case; fail or return an invalid result for some values."""
     assert record.value is not None
     if record.value == b"raises":
         raise KeyError(record.value)

@@ -1,4 +1,4 @@
-"""Counters of lanes add up, all of them."""
+"""Test that all counters of lanes add up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def values(counters: LaneCounters) -> dict[str, object]:
 
 
 def filled(start: int) -> LaneCounters:
-    """Every counter another one."""
+    """Return counters with a different value each."""
     counters = LaneCounters()
     counters.latency = [0] * LATENCY_BUCKETS
     for number, (name, value) in enumerate(values(counters).items(), start):

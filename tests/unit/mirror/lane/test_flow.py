@@ -1,4 +1,4 @@
-"""Quotas: a burst of a second, debts are paid, and another rate counts at once. Sizes of fetches."""
+"""Test quotas (bursts of a second, debts, changes of the rate) and the sizes of fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replica is read, after what was answered."""
+"""Test the choice of the replica to read from."""
 
 from __future__ import annotations
 

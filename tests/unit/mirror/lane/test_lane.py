@@ -1,4 +1,4 @@
-"""Checkpoint of a lane with several batches in flight."""
+"""Test the checkpoint of a lane with several batches in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A response is received when there is memory for it and for what becomes of it."""
+"""Test receive buffers: a response needs memory for itself and for the batches built from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = 1 << 20
 
 @pytest.fixture
 def budget() -> ByteBudget:
-    """Of three responses."""
+    """Return a budget for three responses."""
     return ByteBudget(3 * _SIZE)
 
 
@@ -54,11 +54,11 @@ def test_a_response_whose_batches_are_remade_needs_room_for_both(
     first.release()
     second = _slab(pool)
     assert budget.free == _SIZE
-    assert pool.slab(_SIZE) is None, "what is made of it would not fit"
+    assert pool.slab(_SIZE) is None, "no room for the batches built from it"
     second.release()
     assert budget.free == 2 * _SIZE
     held = [_slab(pool), _slab(pool)]
-    assert len(held) == 2, "of the second nothing was made: one more fits to the brim"
+    assert len(held) == 2, "no batch was built from the second, so another buffer just fits"
 
 
 def test_one_of_any_size_while_nothing_else_is_held(pool: BufferPool, budget: ByteBudget) -> None:
@@ -76,7 +76,7 @@ def test_a_cluster_has_its_share_though_another_holds_everything(budget: ByteBud
     assert budget.free == 0
     assert one.slab(_SIZE) is None
     first = _slab(two)
-    assert two.slab(_SIZE) is None, "half of the budget is no room for two"
+    assert two.slab(_SIZE) is None, "half of the budget has no room for two"
     for slab in held:
         slab.release()
     assert [_slab(two), _slab(two)]

@@ -1,4 +1,4 @@
-"""Stored progress: what another writer left, what is damaged, what is too new."""
+"""Test stored progress: records of other writers, damaged ones, and newer formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a router stands after a batch that it cannot take, and what it has made of the others."""
+"""Test the position and the items of a router after a batch that it cannot process."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ OPENING: Final = RoutingRules(opens_records=True)
 def batch(
     base: int, places: Sequence[int], span: int = 0, codec: int = Codec.NONE, size: int = 8
 ) -> bytearray:
-    """Records at these places of a batch with so many offsets."""
+    """Return a batch of `span` offsets with records at these places."""
     records = [Record(base + place, 5, None, b"%0*d" % (size, base + place)) for place in places]
     made = holed_batch(records, codec, base=base, span=span or len(places))
     return sealed(made, base, codec, NO_PRODUCER)
 
 
 def garbled(data: bytearray) -> bytearray:
-    """The batch with a right checksum and a payload that is none."""
+    """Return the batch with an invalid payload and a correct checksum."""
     base = int.from_bytes(data[:8], "big")
     garbage = data[:HEADER_SIZE] + bytearray(byte ^ 0x5A for byte in data[HEADER_SIZE:])
     return sealed(garbage, base, data[22], NO_PRODUCER)
 
 
 def cut(data: bytearray) -> bytearray:
-    """The same, ending inside its last record."""
+    """Return the batch truncated within its last record, with a correct checksum."""
     return sealed(data[:-1], int.from_bytes(data[:8], "big"), data[22], NO_PRODUCER)
 
 
@@ -59,7 +59,7 @@ def damaged(data: bytearray) -> bytearray:
 
 
 class Taken:
-    """What a router has made of some batches, and the trouble that it has met."""
+    """Items that a router has made of some batches, and its error."""
 
     def __init__(
         self, rules: RoutingRules, *data: bytes | bytearray, start: int = 0, end: int | None = None
@@ -213,7 +213,7 @@ def test_an_empty_batch_with_bytes_behind_its_header_is_no_hole() -> None:
 
 
 def wrapped(last: int, *messages: bytes, magic: int = 1, payload: bytes | None = None) -> bytearray:
-    """A compressed message of an old format around others, or around something else."""
+    """Return a compressed message of an old format that wraps messages or another payload."""
     value = zlib.compress(b"".join(messages) if payload is None else payload, wbits=31)
     head = struct.pack(">bb", magic, Codec.GZIP) + (struct.pack(">q", 5) if magic else b"")
     body = head + struct.pack(">i", -1) + struct.pack(">i", len(value)) + value
@@ -259,7 +259,7 @@ def test_holes_in_and_between_messages_of_old_formats_are_seen(magic: int) -> No
 
 
 def wrapped_plain(offset: int) -> bytearray:
-    """A message of format 0."""
+    """Return a message of format 0."""
     body = struct.pack(">bbii", 0, 0, -1, 1) + b"x"
     checked = struct.pack(">I", zlib.crc32(body)) + body
     return bytearray(struct.pack(">qi", offset, len(checked)) + checked)

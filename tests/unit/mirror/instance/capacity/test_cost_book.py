@@ -1,4 +1,4 @@
-"""What an instance notes of what its workers report."""
+"""Test the cost book of an instance, which sums the costs that its workers report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sums(group: GroupName, task: str = "0", **values: float) -> TaskSums:
 
 
 def said(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> LaneRates:
-    """Of an interval of five seconds where tasks used half a second of CPU."""
+    """Return the report of a five-second interval in which tasks used half a second of CPU time."""
     rate = LaneRate(LaneKey(ORDERS, TopicPartition("t", 0)), SOURCE, 1.0, 1.0, 0, 0, core=CoreUse(busy))
     return LaneRates((rate,), tasks, (ThrottledTime(SOURCE, throttled),) if throttled else ())
 

@@ -1,4 +1,4 @@
-"""Costs in ZooKeeper: each instance writes its own, all are read together, what is damaged is left out."""
+"""Test the costs in ZooKeeper: one entry per instance, read together, without damaged ones."""
 
 from __future__ import annotations
 

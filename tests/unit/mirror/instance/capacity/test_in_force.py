@@ -1,4 +1,4 @@
-"""The capacity that a plan is made with: learned by the instances, settled by the last planning."""
+"""Test the capacity used for a plan: learned by the instances, fixed by the last planning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TERMS = CapacityTerms(None, 1_000_000, None, 100)
 
 
 class Heavy:
-    """Every partition carries 900 kB/s."""
+    """A load provider that reports 900 kB/s for every partition."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         return LoadReport({key: PartitionLoad(900_000.0) for key in partitions}, "test")
@@ -38,7 +38,7 @@ def a_rig(terms: CapacityTerms = TERMS) -> tuple[LeaderRig, FakeSession]:
 
 
 def say(session: FakeSession, now_ms: int, rate: float) -> None:
-    """An instance says that a core copies so many bytes a second."""
+    """Store the costs of an instance whose core copies `rate` bytes per second."""
     one = CostSums.of(5.0, 2.5, rate * 2.5, 10.0, 10.0, 10.0)
     found = one
     for _ in range(99):
@@ -47,7 +47,7 @@ def say(session: FakeSession, now_ms: int, rate: float) -> None:
 
 
 def plan_again(rig: LeaderRig) -> CapacityInUse:
-    """As somebody asks for it, a minute later."""
+    """Request a plan a minute later and return the capacity that it used."""
     rig.clock.advance(60)
     rig.stores.requests.add(RebalanceRequest(ORDERS, True, "me", "to see", 1))
     rig.leader.tick()

@@ -1,4 +1,4 @@
-"""The advice in ZooKeeper, for every instance and the next leader."""
+"""Test the advice stored in ZooKeeper for every instance and the next leader."""
 
 from __future__ import annotations
 

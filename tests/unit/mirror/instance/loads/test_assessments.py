@@ -1,4 +1,4 @@
-"""What the planning of each group found, for REST and metrics."""
+"""Test the assessments of groups by the planner, for REST and metrics."""
 
 from __future__ import annotations
 

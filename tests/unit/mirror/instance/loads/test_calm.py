@@ -1,4 +1,4 @@
-"""What waits for quiet hours or the end of a freeze, and what never does."""
+"""Test which moves wait for quiet hours or the end of a freeze, and which never do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALM = "the freeze window 22:00 to 06:00 is in effect"
 def planned(
     rates: list[float], homes: list[int], calm: str = CALM, *, rebalance: bool = False, full: bool = False
 ) -> GroupPlan:
-    """Partitions with these loads, also in the last two observations; home -1: new."""
+    """Return the plan of partitions with these loads, also in the last two observations; home -1: new."""
     loads = {place: PartitionLoad(rate, None) for place, rate in zip(PLACES, rates, strict=False)}
     current = {place: TaskName(f"g-{home}") for place, home in zip(PLACES, homes, strict=False) if home >= 0}
     request = PlanningRequest(

@@ -1,4 +1,4 @@
-"""What is late counts as load beside what arrives, until it is there."""
+"""Test that a backlog counts as load, in addition to new records, until it is copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ KEY = a_key("t-0")
 
 
 def a_lane(*reports: tuple[float, int, int, int | None], phase: LanePhase = LanePhase.COPYING) -> LaneStatus:
-    """Reports: moment, checkpoint, end, age of what waits; 100 records of 1,000 bytes a second are copied."""
+    """Return a lane that copies 100 records of 1,000 bytes per second.
+
+    Reports: time, checkpoint, end, age of the backlog.
+    """
     track = LaneTrack()
     for at, checkpoint, end, lag_ms in reports:
         place = LanePosition(checkpoint, end, end)

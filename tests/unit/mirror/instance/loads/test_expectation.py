@@ -1,4 +1,4 @@
-"""What is expected of the hours ahead, as a planning counts it."""
+"""Test the use of loads that are expected for the coming hours in a planning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def report(rate: float) -> LoadReport:
 
 
 def planned(now: float, before: tuple[float, ...], expectation: Expectation | None, tasks: int) -> GroupPlan:
-    """As the leader plans in a group's turn, of eight equal partitions on this number of tasks."""
+    """Plan as the leader does in a group's turn, with eight equal partitions on this number of tasks."""
     found = report(now)
     recent: tuple[Loads, ...] = tuple(loads(one) for one in before)
     if expectation is not None:
@@ -67,7 +67,7 @@ def test_no_task_is_given_up_that_the_hours_ahead_need() -> None:
 
 
 def test_each_group_stays_for_its_own_peak() -> None:
-    """Of two groups the smaller one is at its peak an hour before the other one."""
+    """The smaller of two groups peaks an hour before the other one."""
     other, place = GroupName("h"), TopicPartition("u", 0)
     hours = {
         NOON + number * HOUR_MS: {PLACES[0]: PartitionLoad(small), place: PartitionLoad(large)}
@@ -96,7 +96,7 @@ def test_a_spike_adds_no_task_that_is_not_forecast() -> None:
 
 
 def test_a_forecast_that_is_too_low_takes_nothing_away() -> None:
-    """Wrong by ten times in the cheap direction: the present load counts."""
+    """The forecast is too low by a factor of ten, so the present load counts."""
     assert len(planned(45, (45, 45), expecting(4.5, 4.5, 4.5), 4).tasks) == 4
 
 

@@ -1,4 +1,4 @@
-"""The newest loads that are known, for while nobody answers."""
+"""Test the latest known loads, which are used while the provider does not respond."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_where_an_answer_has_only_the_default_the_load_of_before_is_held() -> No
     known = newest.known(SOURCE_LOADS)
     assert known.loads == {T0: slope, T1: replace(slope, rate_source=RateSource.HELD)}
     assert known.at_least == {T1}
-    assert before.loads == loads, "nobody changes what was given away"
+    assert before.loads == loads, "a returned report never changes"
     assert (known.of(T1, NOW + DAY_MS), known.of(T1, NOW + DAY_MS + 1)) == (known.loads[T1], None)
     assert newest.known(LoadSource(DESTINATION)).provider == ""
 
@@ -108,7 +108,7 @@ def test_a_report_says_which_of_its_loads_are_the_last_known() -> None:
     assert len(done.notes) == 2
     assert "1 of 2" in done.notes[1]
     late = NOW + DAY_MS + 1
-    assert newest.completed(SOURCE_LOADS, report, late) == report, "a day later they are not used"
+    assert newest.completed(SOURCE_LOADS, report, late) == report, "they expire after a day"
 
 
 def test_an_estimate_is_no_measurement() -> None:

@@ -1,4 +1,4 @@
-"""What a leader remembers of the loads."""
+"""Test the leader's memory of observed loads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_day_leaves_the_newest_and_the_heaviest_of_each_quarter(step: float) -
 
 
 def test_each_group_is_remembered_at_its_own_peak() -> None:
-    """Two partitions of one source: the peak of the small one is an hour before that of the large one."""
+    """The smaller of two partitions of one source peaks an hour before the larger one."""
     memory, groups = LoadMemory(), [frozenset({T0}), frozenset({T1})]
     for number in range(24):
         small, large = (9.0 if number == 7 else 1.0), (90.0 if number == 8 else 50.0)

@@ -1,4 +1,4 @@
-"""Load providers that datastreams choose, beside that of the service."""
+"""Test load providers chosen by datastreams, next to that of the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN, CHOSEN = GroupName("plain"), GroupName("chosen")
 
 
 class Rates:
-    """The same rate of every partition, or a failure; `asked`: the topics that it was asked about."""
+    """A load provider that reports one rate for all partitions, or fails; `asked`: requested topics."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -50,7 +50,7 @@ class Rates:
 
 
 class Asked:
-    """Remembers what was asked last of each group."""
+    """A planner that records the last request of each group."""
 
     def __init__(self) -> None:
         self.requests: dict[GroupName, PlanningRequest] = {}
@@ -61,7 +61,7 @@ class Asked:
 
 
 class Service:
-    """Two datastreams of one source cluster, of which one chooses a load provider."""
+    """Two datastreams of one source cluster, one of which chooses a load provider."""
 
     def __init__(self) -> None:
         self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), Asked()
@@ -72,7 +72,7 @@ class Service:
         self.rig.stores.definitions.create(a_datastream("chosen", "u", metadata=CHOOSES))
 
     def lead(self, name: str) -> None:
-        """An instance that has not led before."""
+        """Start a new leader."""
         session = self.server.session()
         self.rig = LeaderRig(
             session, self.clusters, self.clock, self.planner, self.own, freshness=self.own.freshness
@@ -87,14 +87,14 @@ class Service:
             self.rig.leader.tick()
 
     def rates(self) -> Mapping[GroupName, set[float]]:
-        """By group, as its last planning was given them."""
+        """Return the rates given to the last planning of each group."""
         return {
             group: {one.bytes_per_second for one in asked.loads.values()}
             for group, asked in self.planner.requests.items()
         }
 
     def reasons(self, group: GroupName) -> Sequence[str]:
-        """Of a planning now."""
+        """Return the reasons of a preview."""
         asked = RebalanceRequest(group, False, "me", "to see", 1)
         return self.rig.world_view.preview(asked).group_plans[group].reasons
 

@@ -1,4 +1,4 @@
-"""Plans when loads are away, old, wrong, or of something new: the table of docs/placement/wrong-loads.md."""
+"""Test plans with missing, old, wrong or new loads: the table of docs/placement/wrong-loads.md."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ RATE: Final = 100_000.0
 CAPACITY: Final = 1_000_000
 ALL: Final = tuple(TopicPartition("t", number) for number in range(16))
 DAY: Final = 24 * 6
-"""Observations."""
+"""Number of observations in a day."""
 
 
 class Samples:
-    """A load provider whose answers a test changes. `factors`: of single partitions."""
+    """A load provider whose responses a test changes."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -45,7 +45,7 @@ class Samples:
         self.measured_ms = clock.now_ms()
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """As in the port."""
+        """Return the known loads, or raise `failure`."""
         if self.failure is not None:
             raise self.failure
         at_ms = self.measured_ms
@@ -57,14 +57,14 @@ class Samples:
         return LoadReport(found, "samples", at_ms)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """As a provider that is watched."""
+        """Return the time of the measurements, or raise `failure`."""
         if self.failure is not None:
             raise self.failure
         return Freshness(self.measured_ms, STALE_MS)
 
 
 class Service:
-    """A leader that has planned 16 partitions of 100 kB/s by three observations: two tasks."""
+    """A leader that has planned 16 partitions of 100 kB/s from three observations: two tasks."""
 
     def __init__(self) -> None:
         session = FakeZooKeeper().session()
@@ -87,7 +87,7 @@ class Service:
         assert self.tasks == 2
 
     def observe(self, times: int = 1, *, is_new: bool = True) -> None:
-        """Further observations, as time passes."""
+        """Advance the time by this number of observations."""
         for _ in range(times):
             self.clock.advance(EVERY)
             if is_new:
@@ -97,7 +97,7 @@ class Service:
                 self.rig.leader.tick()
 
     def scale(self, factor: float, *partitions: TopicPartition) -> None:
-        """These carry so many times as much as before; without any, all."""
+        """Multiply the rate of these partitions, or of all if none are given."""
         wanted = partitions or ALL
         self.samples.known = {one: RATE * (factor if one in wanted else 1) for one in ALL}
 
@@ -118,7 +118,7 @@ class Service:
         return "" if one.is_well else one.sentence
 
     def add_topic(self, partitions: int) -> frozenset[TopicPartition]:
-        """A topic of which nobody has measured anything."""
+        """Create a topic without measured loads."""
         self.source.topics["new"] = TopicDescription("new", partitions)
         for _ in range(3):
             self.clock.advance(6)
@@ -204,7 +204,7 @@ def new_topic(service: Service) -> None:
     (found,) = service.rig.leader.assessments.values()
     assert found.unknown == 4
     assert any(re.search(r"\b4 of 20\b.*\b5\.1 kB/s\b", one) for one in found.reasons)
-    assert found.max_load > 8 * RATE, "what is assumed counts"
+    assert found.max_load > 8 * RATE, "assumed loads count"
 
 
 def new_topic_is_heavy(service: Service) -> None:
@@ -229,7 +229,7 @@ def impossible(service: Service) -> None:
     assert any("t-3: nan" in one for one in found.reasons)
     service.scale(10)
     service.observe(4)
-    assert service.tasks > 2, "it is as if it had not been said"
+    assert service.tasks > 2, "the impossible load is ignored"
 
 
 SITUATIONS: Final[Mapping[str, Callable[[Service], None]]] = {

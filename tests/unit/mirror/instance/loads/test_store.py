@@ -1,4 +1,4 @@
-"""Observations outlive the leader that made them."""
+"""Test that observations of loads outlive the leader that made them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_damaged_index_is_named(data: bytes) -> None:
 
 
 class Rates:
-    """The same rate of every partition."""
+    """A load provider that reports one rate for all partitions."""
 
     def __init__(self) -> None:
         self.rate = 350.0
@@ -153,7 +153,7 @@ class Rates:
 
 
 class Service:
-    """Leaders one after the other over the same state; a task bears 1,000 bytes a second."""
+    """Successive leaders with the same state; tasks have a capacity of 1,000 bytes per second."""
 
     def __init__(self) -> None:
         self.server, self.clock, self.rates = FakeZooKeeper(), ManualClock(), Rates()
@@ -163,7 +163,7 @@ class Service:
         self.rig.stores.definitions.create(a_datastream("orders", "t"))
 
     def lead(self, name: str) -> None:
-        """An instance that has not led before does; the one before is gone."""
+        """Replace the leader by a new instance."""
         if self.me is not None:
             Membership(self.server.session()).leave(self.me)
         self.session = self.server.session()

@@ -1,4 +1,4 @@
-"""The leader's watch over the load provider."""
+"""Test the leader's supervision of the load provider."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_those_behind_are_said_to_be_lower_bounds() -> None:
 
 
 class Provider:
-    """Says how new its loads are, or fails, or does not answer."""
+    """A load provider that reports the age of its loads, fails, or does not respond."""
 
     def __init__(self) -> None:
         self.answer: Freshness | Exception = Freshness(None, 60_000)
@@ -68,7 +68,7 @@ class Provider:
 
 
 class Rig:
-    """A leader with one datastream, which nobody plans again."""
+    """A leader with one datastream that has been planned."""
 
     def __init__(self) -> None:
         self.provider, self.server = Provider(), FakeZooKeeper()
