@@ -120,7 +120,7 @@ tls_context(TlsFiles('', {str(FILES / "locked.pem")!r}, {str(FILES / "locked.pem
 
 
 def test_a_locked_key_without_its_password_asks_nobody() -> None:
-    """By default OpenSSL prompts at the terminal, and a service would wait forever."""
+    """OpenSSL prompts at the terminal by default, and a service would wait forever."""
     locked = str(FILES / "locked.pem")
     assert tls_context(TlsFiles("", locked, locked, "secret"))
     ours, terminal = pty.openpty()

@@ -116,7 +116,7 @@ def test_what_no_broker_takes_in_time_is_given_up(desk: Desk) -> None:
     desk.set_frozen(frozen=True)
     writer = desk.writer(seconds=0.3)
     put(writer, range(4))
-    wait_until(lambda: desk.lost() == 4, "they are given up")
+    wait_until(lambda: desk.lost() == 4, "the records are dropped")
     assert not desk.delivered.is_set()
     desk.set_frozen(frozen=False)
     while not desk.delivered.is_set():

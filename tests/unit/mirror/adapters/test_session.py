@@ -203,7 +203,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
 def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
     street: Street, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GSSAPI blocks on the key distribution center when the exchange begins."""
+    """GSSAPI blocks on the key distribution center when the exchange starts."""
     answers, began = threading.Event(), threading.Event()
 
     def exchange(_access: object, host: str) -> object:

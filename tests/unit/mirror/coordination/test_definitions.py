@@ -194,7 +194,7 @@ def test_calls_that_wait_for_a_listing_share_the_next_one_and_miss_nothing(
         if len(listings) == 1:
             for thread in waiting:
                 thread.start()
-            wait_until(lambda: lock.came == 1 + len(waiting), "all wait for the first listing")
+            wait_until(lambda: lock.came == 1 + len(waiting), "all threads wait for the first listing")
 
     session.script = come_meanwhile
     cache.newest()

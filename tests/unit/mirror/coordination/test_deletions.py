@@ -1,4 +1,4 @@
-"""Test records of deletions, which distinguish a deleted datastream from one that ZooKeeper has lost."""
+"""Test records of deletions, which distinguish deleted datastreams from lost definitions."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_limits_that_cannot_be_met_now_are_tried_once_for_each_change() -> None:
 
 @pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
 def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(planner: Planner) -> None:
-    """Nothing is planned while loads are awaited; once they are unknown, partitions are spread by count."""
+    """The group is not planned while its loads are awaited; if they are unknown, it is split by count."""
     nothing, capacity = LoadReport({}, "none"), TaskCapacity(50_000_000)
     world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, loads={GROUP: nothing}, awaited=frozenset({GROUP}))
     waiting = decide(world, planner, capacity, 0)

@@ -265,7 +265,7 @@ def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:
 
 
 def test_many_publications_are_read_in_few_turns() -> None:
-    """With a slow ZooKeeper, each turn costs the latency of one response."""
+    """Each turn costs the latency of one response of ZooKeeper."""
     server = FakeZooKeeper()
     log, reader = EventLog(server.session()), server.session()
     for number in range(KEPT):

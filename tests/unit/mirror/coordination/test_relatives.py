@@ -1,4 +1,4 @@
-"""Test which topics can be related to those of a new datastream by renaming."""
+"""Test which topics may be related to a new datastream by renaming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test which of several conflicting routes may copy a topic, and the reasons given for the others."""
+"""Test which of several conflicting routes may copy a topic, and the reasons for rejecting the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that nothing is written or created if another cluster responds at the destination's address."""
+"""Test that another cluster at the destination's address receives no records and no topics."""
 
 from __future__ import annotations
 

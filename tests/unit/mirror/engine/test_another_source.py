@@ -1,4 +1,4 @@
-"""Test that nothing is copied if another cluster responds at the source's address."""
+"""Test that another cluster at the source's address is not copied."""
 
 from __future__ import annotations
 

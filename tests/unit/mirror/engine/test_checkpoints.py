@@ -53,7 +53,7 @@ def test_what_is_acknowledged_while_progress_is_stored_is_in_the_next(fakes: Mir
     late = Delay(2.0, applied=True)
     fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
     fakes.write("t", 10, 10)
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is on its way")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "a write of progress is pending")
     fakes.write("t", 20, 10)
     fakes.run(5)
     fakes.restart("t", policy=AT_LEAST_ONCE)
@@ -68,7 +68,7 @@ def test_a_consumer_group_shows_no_position_that_is_not_stored(fakes: MirroredFa
     fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
     fakes.target.faults.plant(PRODUCE, refused, times=None, fits=having(b'"next_offset":30'))
     fakes.write("t", 10, 10)
-    fakes.run_until(lambda: fakes.target.faults.taken == 1, "progress is on its way")
+    fakes.run_until(lambda: fakes.target.faults.taken == 1, "a write of progress is pending")
     fakes.write("t", 20, 10)
     fakes.run_until(lambda: fakes.target.faults.taken > 1, "more progress is refused")
     fakes.run(10)
@@ -87,7 +87,7 @@ def test_a_lane_stops_at_once_also_after_an_outage_that_is_over(
     fakes.run_to("t", 20)
     began = fakes.clock.monotonic()
     fakes.engine.stop_lanes(tuple(fakes.engine.runner.lanes))
-    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it stops")
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane stops")
     assert fakes.clock.monotonic() - began < 5
 
 

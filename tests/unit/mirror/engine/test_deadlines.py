@@ -91,7 +91,7 @@ def test_who_is_up_to_date_does_not_give_way(new_fakes: NewFakes) -> None:
     fakes.start("live", group="other")
     for one in HURRIED:
         fakes.start(one.name, group="g", policy=CopyPolicy(bytes_per_second=16 * KIB * 2))
-    fakes.run_until(lambda: fakes.lane("live").is_live, "it is up to date")
+    fakes.run_until(lambda: fakes.lane("live").is_live, "the lane is up to date")
     for _ in range(30):
         fakes.run(2)
         lane = fakes.lane("live")

@@ -71,10 +71,10 @@ def test_a_checkpoint_while_an_owner_is_noted_does_not_hide_that_it_writes(fakes
     fakes.target.faults.plant(PRODUCE, Delay(2.0, applied=True), fits=of_progress(b'"clean":false'))
     fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=of_progress(b'"next_offset":5'))
     fakes.start("t")
-    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all is copied")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all records are copied")
     assert fakes.target.faults.taken
     fakes.restart("t")
-    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all records are found or copied")
     assert fakes.numbers("t") == [0, 1, 2, 3, 4]
 
 
@@ -184,7 +184,7 @@ def test_a_record_that_is_too_large_pauses_its_lane_behind_what_fits(fakes: Mirr
     sent[5] = (fakes.clock.now_ms(), b"k", b"x" * 600, [])
     fakes.source.write("t", sent)
     assert "offset 25" in fakes.run_until_paused("t")
-    fakes.run_until(lambda: fakes.lane("t").checkpoint == 25, "all before it is copied")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 25, "all records before it are copied")
     assert fakes.numbers("t") == list(range(25))
     del fakes.target.topics["t"].own["max.message.bytes"]
     fakes.run_to("t", 30)
@@ -258,7 +258,7 @@ def test_an_engine_that_is_killed_behind_a_re_creation_repeats_nothing(
     fakes.write("t", 20, 5)
     fakes.write("t", 25, 5)
     is_stored = guarantee is Guarantee.EFFECTIVELY_ONCE
-    fakes.run_until(lambda: fakes.target.log("t").end >= (10 if is_stored else 0), "they are written")
+    fakes.run_until(lambda: fakes.target.log("t").end >= (10 if is_stored else 0), "the records are written")
     fakes.target.log("t").delete_before(deleted)
     fakes.target.faults.clear()
     fakes.restart("t", policy=policy)
@@ -398,7 +398,7 @@ def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(
     fakes.new_engine()
     fakes.start("t", policy=policy)
     fakes.write("t", 20, 5)
-    fakes.run_until(lambda: len(fakes.copied("t")) == 15, "they are written")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 15, "the records are written")
     fakes.target.faults.clear()
     fakes.restart("t", policy=policy)
     fakes.write("t", 25, 5)
@@ -527,7 +527,7 @@ def test_an_owner_that_takes_the_lane_behind_the_fence_of_another_is_fenced_too(
     first = fakes.new_engine()
     fakes.start("t")
     fakes.write("t", 20, 5)
-    fakes.run_until(lambda: faults.taken == 2, "the first one takes its id once more")
+    fakes.run_until(lambda: faults.taken == 2, "the first one acquires its id again")
     second = fakes.new_engine()
     fakes.start("t")
     faults.plant(PRODUCE, Hold(storing), fits=lambda asked: not _is_progress(asked))
@@ -554,7 +554,7 @@ def _step(engines: Sequence[BatchEngine]) -> None:
 def test_a_batch_that_is_always_called_damaged_is_handled_as_a_refused_one(
     fakes: MirroredFakes, guarantee: Guarantee
 ) -> None:
-    """Also if the batches before it are accepted every time the transaction is sent again."""
+    """The batches before it may be accepted every time the transaction is sent again."""
     policy = CopyPolicy(guarantee, path=CopyPath.PASSTHROUGH, on_rejection=OnRejection.SKIP)
     copying(fakes, policy)
     corrupt = Code(2, topic="t")

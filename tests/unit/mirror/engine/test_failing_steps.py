@@ -89,7 +89,7 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     guarantee: Guarantee,
     level: int,
 ) -> None:
-    """The step is the reason of every pause, including those of retries.
+    """The step is the reason of every pause, also after retries.
 
     Once it works again, the lane copies every record once and returns all memory.
     """
@@ -105,7 +105,7 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     assert all("Fault: on purpose" in reason for reason in fakes.pauses(fakes.lane("t", 1).key))
     assert {one.key.partition for one in fakes.events if isinstance(one, LanePaused)} == {FAILING}
     step.is_mended = True
-    fakes.run_until(lambda: fakes.lane("t", 1).pause is None, "it copies again")
+    fakes.run_until(lambda: fakes.lane("t", 1).pause is None, "the lane copies again")
     fakes.run_to("t", 120, 1)
     fakes.check("t", 3)
     assert (fakes.context.budget.used, fakes.context.live_budget.used) == (0, 0)
@@ -113,7 +113,7 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
 
 @pytest.mark.parametrize("side", ["source", "destination"])
 def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFakes, side: str) -> None:
-    """The paused lane can still be stopped, and the others copy and store their progress."""
+    """The paused lane can still be stopped, and other lanes copy and store their progress."""
     for topic in ("t", "u"):
         fakes.make_topic(topic)
         fakes.write(topic, 0, 10)
@@ -124,7 +124,7 @@ def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFak
     fakes.run_to("t", 10)
     fakes.run_until_paused("u")
     fakes.engine.stop_lanes([away.key])
-    fakes.run_until(lambda: away.key not in fakes.engine.runner.lanes, "it stops")
+    fakes.run_until(lambda: away.key not in fakes.engine.runner.lanes, "the lane stops")
     fakes.write("t", 10, 10)
     fakes.run_to("t", 20)
     assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {away.key}

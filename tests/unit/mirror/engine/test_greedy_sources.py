@@ -64,9 +64,9 @@ def test_three_sources_that_announce_what_they_do_not_send_stop_no_lane_of_anoth
     for first in range(0, 4 * MANY, MANY):
         fakes.write("t", first, MANY)
         fakes.run_to("t", first + MANY)
-    assert fakes.clock.monotonic() - began < 5, "the good lane did not wait for the others"
+    assert fakes.clock.monotonic() - began < 5, "the good lane is not delayed"
     for name in OTHERS:
-        fakes.run_until(partial(reasons, fakes, name), f"{name} says what it waits for")
+        fakes.run_until(partial(reasons, fakes, name), f"{name} reports what it waits for")
         reason, cause = reasons(fakes, name)[0]
         assert kind in reason
         assert cause is PauseCause.SOURCE_AWAY
@@ -97,7 +97,7 @@ def test_answers_about_one_cluster_wait_for_no_other_cluster(
     fakes.others["c"].create_topic("c", 1, 1)
     fakes.others["c"].faults.plant(api, Announce(3_000_000), times=None)
     fakes.engine.start_lanes([replace(one, source=ClusterRef("c")) for one in specs("c")])
-    fakes.run_until(lambda: fakes.others["c"].faults.taken, "it has announced something")
+    fakes.run_until(lambda: fakes.others["c"].faults.taken, "it has announced a response")
     fakes.make_topic("t", 2000)
     fakes.write("t", 0, 10, 1999)
     began = fakes.clock.monotonic()

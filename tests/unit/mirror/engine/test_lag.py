@@ -86,7 +86,7 @@ def test_a_lane_that_is_stopped_and_started_between_two_fetches_hears_of_its_sou
     fakes.run(3)
     key = fakes.lane("t").key
     fakes.engine.stop_lanes([key])
-    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it stops")
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane stops")
     fakes.start("t")
     fakes.run(5)
     metric, position = said(fakes)
@@ -126,7 +126,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFake
     metric, position = said(fakes)
     assert metric.lag_ms == 0, "no readable record waits"
     assert 10_000 <= (position.hidden_ms or 0) <= 12_000
-    fakes.run_until(lambda: fakes.lane("t").held_by, "it is reported")
+    fakes.run_until(lambda: fakes.lane("t").held_by, "the transaction is reported")
     fakes.run(1)
     assert cause(fakes) is PauseCause.OPEN_TRANSACTION
     end(commit=True)
@@ -155,7 +155,7 @@ def test_a_compacted_end_of_the_source_does_not_wait(fakes: MirroredFakes) -> No
         fakes.source.log("t").compact(offset, None)
     fakes.start("t")
     fakes.run_to("t", 50)
-    fakes.run_until(lambda: age(fakes) == 0, "nothing waits")
+    fakes.run_until(lambda: age(fakes) == 0, "no record waits")
     metric, position = said(fakes)
     assert (metric.lag_records, metric.lag_ms) == (0, 0)
     assert position[:3] == (50, 50, 50)

@@ -1,4 +1,4 @@
-"""Test batches that were left out or passed on unopened, across restarts and changes of the source."""
+"""Test skipped, dead-lettered and unopened batches across restarts and changes of the source."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_was_sent_behind_a_batch_that_was_left_out_is_found_by_the_next_own
     write_with_bad(fakes, count)
     fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=is_checkpoint)
     fakes.start("t", policy=chosen)
-    fakes.run_until(lambda: len(fakes.copied("t")) == 24, "all good ones are there")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 24, "all good batches are copied")
     assert fakes.lane("t").checkpoint == 24 + 4 * count
     fakes.target.faults.clear()
     fakes.restart("t", policy=chosen)
@@ -69,7 +69,7 @@ def test_a_batch_that_only_a_destination_can_read_is_found_as_a_whole(
     chosen = CopyPolicy(on_rejection=policy, path=CopyPath.PASSTHROUGH)
     fakes.target.faults.plant(PRODUCE, Drop(), times=None, fits=is_checkpoint)
     fakes.start("t", policy=chosen)
-    fakes.run_until(lambda: fakes.target.log("t").end == 24, "all is there")
+    fakes.run_until(lambda: fakes.target.log("t").end == 24, "all batches are copied")
     fakes.target.faults.clear()
     fakes.restart("t", policy=chosen)
     fakes.run_to("t", 24)
@@ -90,7 +90,7 @@ def test_a_pause_in_front_of_a_batch_delivers_what_lies_before_it_after_a_crash_
     fakes.target.faults.clear()
     fakes.restart("t", policy=chosen)
     fakes.run_until(
-        lambda: fakes.lane("t").checkpoint == 12 and fakes.pauses(fakes.lane("t").key), "it pauses"
+        lambda: fakes.lane("t").checkpoint == 12 and fakes.pauses(fakes.lane("t").key), "the lane pauses"
     )
     assert fakes.numbers("t") == list(range(12))
 
@@ -101,7 +101,7 @@ def test_a_pause_in_front_of_a_batch_delivers_what_lies_before_it_after_a_crash_
 def test_what_was_left_out_of_a_topic_is_copied_of_the_one_that_takes_its_place(
     fakes: MirroredFakes, policy: OnRejection, path: CopyPath, guarantee: Guarantee
 ) -> None:
-    """The offsets left out belong to the former log."""
+    """The excluded offsets belong to the former log."""
     fakes.make_topic("t")
     write_with_bad(fakes)
     chosen = CopyPolicy(guarantee=guarantee, on_rejection=policy, on_loss=OnLoss.CONTINUE, path=path)
@@ -220,7 +220,7 @@ def test_the_first_transaction_after_a_restart_leaves_a_batch_out(
     fakes.start("t", policy=chosen)
     fakes.run_to("t", 12)
     fakes.restart("t", policy=chosen, restart_ms=1_000, start=StartPosition.EARLIEST)
-    fakes.run_until(lambda: len(fakes.numbers("t")) > len(good), "it copies again")
+    fakes.run_until(lambda: len(fakes.numbers("t")) > len(good), "the lane copies again")
     fakes.run_to("t", 12)
     assert fakes.numbers("t") == [*good, *good]
 
@@ -265,7 +265,7 @@ def test_a_lane_tries_again_that_let_go_of_what_lies_before_a_batch_that_cannot_
     fakes.run(20)
     for broker in fakes.target.brokers:
         fakes.target.thaw(broker)
-    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "the lane pauses")
     assert fakes.numbers("t") == list(range(12))
 
 
@@ -275,7 +275,7 @@ def test_what_was_read_during_a_commit_is_sent_before_the_pause_behind_it(fakes:
     fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, path=CopyPath.RECORD))
     fakes.write("t", 100, 4)
     fakes.run_until(lambda: fakes.lane("t").is_in_transaction, "its first transaction is open")
-    fakes.run_until(lambda: fakes.lane("t").is_held, "it ends")
+    fakes.run_until(lambda: fakes.lane("t").is_held, "the transaction ends")
     write_with_bad(fakes)
-    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "the lane pauses")
     assert fakes.numbers("t") == [*range(100, 104), *range(12)]

@@ -107,7 +107,7 @@ def test_somebody_who_takes_the_lane_while_it_is_looked_who_has_it_is_not_fenced
     fakes.target.faults.plant(PRODUCE, Delay(TIMEOUT + 3, applied=True))
     fakes.target.faults.plant(INIT, Run(lambda: fakes.target.coordinator.fence(name)))
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.lane("t").is_fenced, "it pauses for good")
+    fakes.run_until(lambda: fakes.lane("t").is_fenced, "the lane pauses permanently")
     assert fakes.target.faults.is_spent
     old = [one for one in fakes.events if isinstance(one, LanePaused)][-1]
     taken = fakes.transactional().producer, fakes.transactional().epoch

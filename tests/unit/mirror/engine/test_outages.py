@@ -67,7 +67,7 @@ def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(
         for number in others:
             fakes.run_to("t", first + 10, number)
     assert fakes.clock.monotonic() - began < 6, "delayed by one request at most"
-    fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "what it waits for is said")
+    fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "the cause of its wait is reported")
     assert fakes.clock.monotonic() - began < 15
     assert re.search(
         r"\bt-0\b.*\bdestination: REQUEST_TIMED_OUT \(7\).* 2\d{3}-", fakes.lane("t", 0).stalled_by
@@ -76,7 +76,7 @@ def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(
     slow.replicate()
     fakes.run_to("t", 20, 0)
     assert not fakes.lane("t", 0).is_slow
-    fakes.run_until(lambda: not fakes.lane("t", 0).stalled_by, "it waits no more")
+    fakes.run_until(lambda: not fakes.lane("t", 0).stalled_by, "it no longer waits")
     for number in others:
         assert fakes.numbers("t", number) == list(range(60))
     assert fakes.numbers("t") == list(range(20))
@@ -95,7 +95,7 @@ def test_progress_that_is_not_replicated_holds_up_no_lane_that_starts(fakes: Mir
     for number in range(4):
         fakes.write("u", 0, 10, number)
     fakes.start("u", 4, policy=AT_LEAST_ONCE)
-    fakes.run_until(lambda: all(len(fakes.numbers("u", number)) == 10 for number in range(4)), "they flow")
+    fakes.run_until(lambda: all(len(fakes.numbers("u", number)) == 10 for number in range(4)), "u is copied")
     assert fakes.clock.monotonic() - began < 3
 
 
@@ -119,7 +119,7 @@ def test_an_end_of_the_source_that_is_not_known_is_not_the_end_of_an_empty_sourc
     gate = Gate()
     fakes.target.faults.plant(PRODUCE, Hold(gate, applied=True), times=None)
     fakes.write("t", 10, 10)
-    fakes.run_until(lambda: fakes.target.log("t").end == 20, "the destination has them")
+    fakes.run_until(lambda: fakes.target.log("t").end == 20, "the destination has the records")
     fakes.crash()
     gate.open()
     fakes.target.faults.clear()
@@ -172,7 +172,7 @@ def test_a_lane_without_new_records_is_reported_as_copying_after_an_outage_in_wh
     fakes.run(0.2)
     for node in (1, 2):
         fakes.target.take_down(node)
-    fakes.run_until(lambda: len(last_paused(fakes)) == 2, "what they wait for is reported")
+    fakes.run_until(lambda: len(last_paused(fakes)) == 2, "the cause of their wait is reported")
     for node in (1, 2):
         fakes.source.take_down(node)
     fakes.target.faults.clear()
@@ -192,7 +192,7 @@ def test_a_lane_that_has_read_all_reads_again_what_it_let_go(
     fakes: MirroredFakes, policy: CopyPolicy
 ) -> None:
     read_while_progress_is_late(fakes, policy, end_offset=300)
-    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it ends")
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane ends")
     assert fakes.numbers("t") == list(range(300))
 
 
@@ -227,7 +227,7 @@ def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fiel
         fakes.write("t", first, 10)
     fakes.target.faults.plant(PRODUCE, Delay(25.0), fits=lambda asked: not has_records(asked))
     fakes.start("t", policy=policy, **fields)
-    fakes.run_until(lambda: fakes.lane("t").position == 300, "all is read")
+    fakes.run_until(lambda: fakes.lane("t").position == 300, "all records are read")
 
 
 def has_records(asked: Asked) -> bool:

@@ -32,13 +32,13 @@ class Producers:
         self.written = 0
 
     def write(self, offset_ms: int | None) -> None:
-        """Append one record with the time of this clock, or without a timestamp for None."""
+        """Append one record of a clock with this offset, or without a timestamp for None."""
         stamp = -1 if offset_ms is None else self.fakes.clock.now_ms() + offset_ms
         self.fakes.source.write("t", [(stamp, b"key", b"%d" % self.written, [])])
         self.written += 1
 
     def run(self, seconds: int, *offsets_ms: int | None) -> None:
-        """Append one record per second for each of these clocks."""
+        """Append one record per second for each of these offsets."""
         for _ in range(seconds):
             for offset_ms in offsets_ms:
                 self.write(offset_ms)

@@ -121,7 +121,7 @@ def test_latest_counts_for_the_first_start_only(fakes: MirroredFakes, guarantee:
     fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(guarantee=guarantee)}
     fakes.make_topic("t")
     fakes.start("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     fakes.write("t", 0, 10)
     fakes.run_to("t", 10)
     fakes.stop()
@@ -144,14 +144,14 @@ def test_who_accepts_losses_continues_at_the_end_with_a_gap(fakes: MirroredFakes
     fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(on_loss=OnLoss.CONTINUE)}
     fakes.make_topic("t")
     fakes.start("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     fakes.write("t", 0, 10)
     fakes.run_to("t", 10)
     fakes.stop()
     lose_progress(fakes)
     fakes.write("t", 10, 30)
     fakes.restart("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     fakes.write("t", 40, 5)
     fakes.run_to("t", 45)
     assert fakes.numbers("t") == [*range(10), *range(40, 45)]

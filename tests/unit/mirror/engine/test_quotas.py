@@ -56,7 +56,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
         write(fakes, 80, number)
     fakes.start("t", 2, policy=CopyPolicy(bytes_per_second=40_000))
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
+    fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "both lanes are reported")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
     assert re.search(r"\bdatastream\b.* 40 kB/s\b", said(fakes))
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
@@ -67,7 +67,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     done = fakes.clock.monotonic()
     events = [one for one in fakes.events if isinstance(one, LaneHeldBack)]
     assert len(events) < 10, "not repeated at every check"
-    fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "it is over")
+    fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "the report ends")
     assert fakes.clock.monotonic() - done < SOON_SECONDS
     assert owner(fakes) is None
     assert not fakes.engine.take_throttled()
@@ -137,18 +137,18 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
     fakes.run_to("t", 10)
     fakes.engine.share_quotas({fakes.lane("t").key.group: 20_000.0})
     write(fakes, 60)
-    fakes.run_until(lambda: said(fakes), "it holds the lane back")
+    fakes.run_until(lambda: said(fakes), "the quota holds the lane back")
     assert "20 kB/s here" in said(fakes)
 
 
 def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:
-    """Nothing is fetched for it meanwhile, so the end of its partition takes a separate request."""
+    """The lane fetches nothing meanwhile, so the end of its partition takes a separate request."""
     fakes.make_topic("t")
     fakes.start("t", policy=CopyPolicy(bytes_per_second=2_000))
     fakes.run(2)
     write(fakes, 3)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: lane.waits and lane.position == 3, "it has read all, and waits")
+    fakes.run_until(lambda: lane.waits and lane.position == 3, "the lane has read everything and waits")
     write(fakes, 10)
     fakes.engine.metrics()
     fakes.run(1)
@@ -165,7 +165,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     leaders = [fakes.source.partition("t", number).leader for number in range(2)]
     held, free = leaders.index(1), leaders.index(2)
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: said(fakes, held), "it is said")
+    fakes.run_until(lambda: said(fakes, held), "it is reported")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
     assert re.search(r"\bsource\b.*\breading\b", said(fakes, held))
     assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
@@ -177,7 +177,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     assert (cluster, others) == (ClusterRef("source"), [])
     assert 0.5 < seconds / (fakes.clock.monotonic() - began) < 1
     fakes.source.faults.clear()
-    fakes.run_until(lambda: not said(fakes, held), "it is over")
+    fakes.run_until(lambda: not said(fakes, held), "the report ends")
     fakes.engine.take_throttled()
     fakes.run(10)
     assert not fakes.engine.take_throttled()
@@ -197,15 +197,15 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     fakes.target.faults.plant(PRODUCE, Throttle(20_000), fits=concerns)
     fakes.target.faults.plant(PRODUCE, Delay(18), times=None, fits=concerns)
     write(fakes, 40)
-    fakes.run_until(lambda: _oldest(lane, fakes) > 8, "what was sent before the broker said so waits")
+    fakes.run_until(lambda: _oldest(lane, fakes) > 8, "the batch sent before the throttling waits")
     assert not lane.stalled_by, "the broker does not read from a throttled connection"
-    fakes.run_until(lambda: said(fakes), "it is said")
+    fakes.run_until(lambda: said(fakes), "it is reported")
     assert re.search(r"\bdestination\b.*\bwriting\b", said(fakes))
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
     assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
     fakes.target.faults.clear()
     fakes.run_to("t", 42)
-    fakes.run_until(lambda: not said(fakes), "it is over")
+    fakes.run_until(lambda: not said(fakes), "the report ends")
     assert not fakes.pauses(lane.key)
 
 
@@ -224,11 +224,11 @@ def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_kille
     fakes.make_topic("t")
     fakes.write("t", 0, 5)
     fakes.start("t")
-    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all is copied")
+    fakes.run_until(lambda: len(fakes.copied("t")) == 5, "all records are copied")
     throttled = fakes.source if side == "source" else fakes.target
     throttled.faults.plant(FETCH, Throttle(1_500), times=6)
     fakes.restart("t")
-    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all records are found or copied")
     assert throttled.faults.taken
     assert re.search(r"\b5 offsets\b.*\bcontinuing at 5\b", caplog.text)
     assert not any(isinstance(one, LanePaused) for one in fakes.events)

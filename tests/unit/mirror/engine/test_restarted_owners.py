@@ -65,7 +65,7 @@ def test_a_lane_that_nobody_has_taken_copies_on(new_fakes: NewFakes, level: int,
     plant(fakes, reason)
     turn = fakes.lane("t").turn
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.lane("t").turn > turn, "it restarts")
+    fakes.run_until(lambda: fakes.lane("t").turn > turn, "the lane restarts")
     fakes.target.faults.clear()
     fakes.run_to("t", 40)
     fakes.write("t", 40, 20)
@@ -84,7 +84,7 @@ def test_a_former_owner_that_restarts_leaves_the_new_one_alone(
     former, gate = fakes.engine, Gate()
     fakes.target.faults.plant(reason.api, Hold(gate))
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "it waits")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "the request is pending")
     taken_over(fakes)
     plant(fakes, reason)
     fakes.target.server.drop_connections(1)
@@ -117,7 +117,7 @@ def test_an_id_that_was_taken_and_never_written_under_is_asked_for_too(
         fakes.target.coordinator.fence(name)
     fakes.target.faults.clear()
     if is_taken:
-        fakes.run_until(lambda: fakes.lane("t").is_fenced, "it has found out")
+        fakes.run_until(lambda: fakes.lane("t").is_fenced, "the lane is fenced")
         assert (fakes.transactional().producer, fakes.transactional().epoch) == (identity[0], identity[1] + 1)
         return
     fakes.run_to("t", 20)

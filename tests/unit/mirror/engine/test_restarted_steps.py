@@ -53,7 +53,7 @@ def copying_behind_another(fakes: MirroredFakes, guarantee: Guarantee, **fields:
     fakes.start("t", policy=policy)
     fakes.run_to("t", 20)
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "it is written")
+    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "the records are written")
     assert fakes.lane("t").dirty
     fakes.restart("t", policy=policy, **fields)
 
@@ -65,7 +65,7 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
     fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
     fakes.run_to("t", 20)
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "it is written")
+    fakes.run_until(lambda: fakes.target.log("t").end >= 40, "the records are written")
     lane = fakes.lane("t")
     lane.disown()
     fakes.engine.runner.restart(lane, "as the test wants it")
@@ -120,7 +120,7 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
     for number in range(3):
         fakes.write("t", 0, 20, number)
     fakes.start("t", 3)
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "one takes its id")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "one lane acquires its id")
     fakes.run(0.1)
     taking = {one.message.transactional_id for one in fakes.target.server.requests if one.api == INIT}
     waiting = [lane for key, lane in fakes.engine.runner.lanes.items() if identity_name(key) not in taking]
@@ -128,7 +128,7 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
     assert len(waiting) == 2
     fakes.engine.stop_lanes([waiting[0].key])
     gate.open()
-    fakes.run_until(lambda: len(fakes.engine.runner.lanes) == 2, "it stops")
+    fakes.run_until(lambda: len(fakes.engine.runner.lanes) == 2, "the lane stops")
     for key in list(fakes.engine.runner.lanes):
         fakes.run_to("t", 20, key.partition.partition)
     known = {name for name in fakes.target.coordinator.known if name.startswith("headrace-")}
@@ -139,8 +139,8 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
 def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
     """Stop the lane while its transaction is being ended, and drop the connections."""
     fakes.engine.stop_lanes([fakes.lane("t").key])
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "its transaction is to be ended")
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it stops")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "the end of its transaction is requested")
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane stops")
     assert fakes.transactional().state is State.ONGOING
     for broker in (1, 2):
         fakes.target.server.drop_connections(broker)
@@ -151,7 +151,7 @@ def test_a_fence_comes_to_its_end_though_the_lane_stops_meanwhile(fakes: Mirrore
     """An open transaction would block consumers of the destination."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE)
     fakes.target.faults.plant(END, Hold(Gate()))
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "it fences")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "the lane fences")
     stop_before_it_is_answered(fakes)
     assert fakes.transactional().state is State.EMPTY  # the id was acquired again
 
@@ -164,7 +164,7 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
     fakes.copy_exactly_once()
     fakes.write("t", 20, 20)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: lane.is_in_transaction and not lane.in_flight and lane.dirty, "it is written")
+    fakes.run_until(lambda: lane.is_in_transaction and not lane.in_flight and lane.dirty, "all is written")
     fakes.target.faults.plant(END, Hold(Gate()))
     fakes.engine.runner.restart(lane, "as the test wants it")
     stop_before_it_is_answered(fakes)
@@ -181,7 +181,7 @@ def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_
         fakes.target.write("t", fakes.records(number, 1))
         fakes.write("t", 40, 20)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it ends")
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane ends")
     assert (lane.checkpoint, lane.identity, lane.has_owned) == (40, None, True)
     assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(lane.key, 40)]
     assert fakes.numbers("t") == [*range(40), *foreign]
@@ -192,6 +192,6 @@ def test_a_lane_that_ends_behind_what_the_comparison_finds_copies_the_remainder(
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=60)
     fakes.write("t", 40, 20)
     key = fakes.lane("t").key
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it ends")
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane ends")
     assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(key, 60)]
     assert fakes.numbers("t") == list(range(60))

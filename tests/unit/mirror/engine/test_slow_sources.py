@@ -27,7 +27,7 @@ def copied(fakes: MirroredFakes, partitions: int = 2) -> None:
     fakes.start("t", partitions)
     for number in range(partitions):
         fakes.run_to("t", 10, number)
-    fakes.run_until(lambda: ages(fakes, partitions) == [0] * partitions, "nothing waits")
+    fakes.run_until(lambda: ages(fakes, partitions) == [0] * partitions, "no record waits")
 
 
 def ages(fakes: MirroredFakes, partitions: int = 2) -> list[int | None]:
@@ -73,21 +73,21 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
 def test_a_prompt_answer_ends_it(fakes: MirroredFakes) -> None:
     copied(fakes)
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
-    fakes.run_until(lambda: all(fakes.lane("t", n).stalled_by for n in range(2)), "it is said")
+    fakes.run_until(lambda: all(fakes.lane("t", n).stalled_by for n in range(2)), "it is reported")
     fakes.source.faults.clear()
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "it is over")
-    fakes.run_until(lambda: ages(fakes) == [0, 0], "nothing waits")
+    fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "the report ends")
+    fakes.run_until(lambda: ages(fakes) == [0, 0], "no record waits")
     assert fakes.clock.monotonic() - began < LATE_SECONDS + 2, "the pending response and one more"
 
 
 def test_a_source_that_falls_silent_after_it_was_slow_does_not_answer(fakes: MirroredFakes) -> None:
     copied(fakes)
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
-    fakes.run_until(lambda: "answers after" in fakes.lane("t").stalled_by, "it is slow")
+    fakes.run_until(lambda: "answers after" in fakes.lane("t").stalled_by, "slow responses are reported")
     for node in (1, 2):
         fakes.source.server.set_frozen(node, frozen=True)
-    fakes.run_until(lambda: "does not answer" in fakes.lane("t").stalled_by, "it is silent")
+    fakes.run_until(lambda: "does not answer" in fakes.lane("t").stalled_by, "silence is reported")
     run_without_zero(fakes, 60)
 
 

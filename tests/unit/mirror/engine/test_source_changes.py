@@ -205,12 +205,12 @@ def test_a_new_history_is_copied_once_by_an_owner_that_goes_back_for_what_it_has
     fakes.run_to("t", 20)
     for first in (20, 25):
         fakes.write("t", first, 5)
-    fakes.run_until(lambda: fakes.target.log("t").end >= 30, "they are written")
+    fakes.run_until(lambda: fakes.target.log("t").end >= 30, "the records are written")
     assert fakes.lane("t").dirty
     gate = Gate()
     fakes.target.faults.plant(INIT, Hold(gate))
     fakes.restart("t", policy=CONTINUE)
-    fakes.run_until(lambda: fakes.target.faults.is_spent, "it takes its id")
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "the lane acquires its id")
     fakes.source.elect_uncleanly("t", 0, 2, 25)
     fakes.source.write("t", fakes.records(100, 5))
     fakes.run(1.0)
@@ -274,7 +274,7 @@ def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_posi
     fakes.run(2)
     fakes.target.faults.plant(FETCH, Delay(2.0))
     fakes.source.write_in_transaction("t", fakes.records(0, 5), commit=False)
-    fakes.run_until(lambda: fakes.target.faults.taken, "it looks whether it may store that there was nothing")
+    fakes.run_until(lambda: fakes.target.faults.taken, "the lane checks whether it may store an empty result")
     fakes.source.faults.plant(LIST_OFFSETS, Delay(4.0))
     fakes.source.recreate_topic("t")
     fakes.write("t", 100, 5)
@@ -309,7 +309,7 @@ def test_a_deleted_source_halts_its_lane_until_it_is_there(fakes: MirroredFakes)
     fakes.write("t", 100, 5)
     fakes.run_until(lambda: len(fakes.numbers("t")) == 25, "the new topic is copied")
     key = fakes.lane("t").key
-    fakes.run_until(lambda: LaneResumed(key) in fakes.events, "it resumes")
+    fakes.run_until(lambda: LaneResumed(key) in fakes.events, "the lane resumes")
     assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {key}
 
 
@@ -348,7 +348,7 @@ def test_a_lane_gathers_no_longer_than_it_is_to(new_fakes: NewFakes) -> None:
     for first in (20, 25, 30):
         fakes.write("t", first, 5)
         began = fakes.clock.monotonic()
-        fakes.run_until(lambda end=first + 5: len(fakes.copied("t")) == end, "they are copied")  # type: ignore[misc]
+        fakes.run_until(lambda end=first + 5: len(fakes.copied("t")) == end, "all are copied")  # type: ignore[misc]
         assert fakes.clock.monotonic() - began < 1
 
 

@@ -79,7 +79,7 @@ def test_a_lane_that_pauses_before_it_has_begun_still_begins_where_it_is_to(fake
     fakes.restart("t", start=StartPosition.LATEST)
     fakes.run(2)
     fakes.source.faults.clear()
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     fakes.write("t", 20, 5)
     fakes.run_to("t", 25)
     assert fakes.numbers("t") == list(range(20, 25))
@@ -112,7 +112,7 @@ def test_where_nothing_is_as_young_it_begins_at_the_end(fakes: MirroredFakes) ->
     fakes.make_topic("t")
     write_at(fakes, 1_000_000, 0, 1, 2)
     fakes.start("t", **since(1_002_001))
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     write_at(fakes, 1_000_000, 3)
     fakes.run_to("t", 4)
     assert fakes.numbers("t") == [3]
@@ -133,7 +133,7 @@ def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
 
     fakes.source.faults.plant(LIST_OFFSETS, Run(lambda: write_at(fakes, 2_000_000, 3)), fits=is_second)
     fakes.start("t", policy=CopyPolicy(isolation=isolation), **since(1_500_000))
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
     assert fakes.source.faults.is_spent
     write_at(fakes, 2_001_000, 4)
     fakes.run_to("t", 5)
@@ -167,10 +167,10 @@ def test_a_lane_that_stops_before_its_beginning_is_known_stores_nothing(
     else:
         fakes.make_topic("t")
         fakes.start("t")
-    fakes.run_until(lambda: fakes.source.faults.is_spent, "it looks for its beginning")
+    fakes.run_until(lambda: fakes.source.faults.is_spent, "the lane looks up its start position")
     key = fakes.lane("t").key
     fakes.engine.stop_lanes([key])
-    fakes.run_until(lambda: LaneStopped(key, None) in fakes.events, "it stops")
+    fakes.run_until(lambda: LaneStopped(key, None) in fakes.events, "the lane stops")
     gate.open()
     fakes.run(2.0)
     logs = [one.log for one in fakes.target.topics["headrace-progress"].partitions]
@@ -191,7 +191,7 @@ def test_an_offset_counts_only_where_nothing_was_copied(fakes: MirroredFakes) ->
     fakes.start("t", start_offset=7)
     fakes.run_to("t", 20)
     fakes.engine.stop_lanes([fakes.lane("t").key])
-    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it has stopped")
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane has stopped")
     fakes.write("t", 20, 5)
     fakes.start("t", start_offset=7)
     fakes.run_to("t", 25)

@@ -47,7 +47,7 @@ class Cause:
     """Cause for which batches must be opened.
 
     `shape`: function that gives a batch this cause; `policy`: options of the datastream; `max_message_bytes`:
-    setting of the destination topic; `starts_inside`: the log begins within its first batch.
+    setting of the destination topic; `starts_inside`: the log starts within its first batch.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Case:
 
 
 def cells() -> Iterator[Case]:
-    """Yield the whole matrix. A log that begins within the bad batch has no batch before it."""
+    """Yield the whole matrix. A log that starts within the bad batch has no batch before it."""
     for cause, kind, place, policy, guarantee in product(CAUSES, KINDS, PLACES, OnRejection, Guarantee):
         if not (cause.starts_inside and place != "behind"):
             yield Case(cause, kind, place, policy, guarantee)
@@ -221,7 +221,7 @@ def expect_halt(fakes: MirroredFakes, log: Log) -> None:
 
 
 def expect_policy(fakes: MirroredFakes, log: Log, case: Case, *, is_exact: bool) -> None:
-    """Check that only the bad batch is left out, according to the policy."""
+    """Check that the policy was applied to the bad batch only."""
     fakes.run_to("t", log.end)
     lane, left_out = fakes.lane("t"), 0 if case.passes else log.base + SPAN - log.first
     log.check(without_bad=not case.passes)
@@ -274,7 +274,7 @@ def test_without_room_in_memory_no_record_is_passed_over(
     for broker in fakes.target.brokers:
         fakes.target.freeze(broker)
     append_noise(fakes, cause, SPAN, 60)
-    fakes.run_until(lambda: fakes.context.live_budget.free < TIGHT["live_fetch_bytes"], "no room is left")
+    fakes.run_until(lambda: fakes.context.live_budget.free < TIGHT["live_fetch_bytes"], "no memory remains")
     fakes.run(20)
     for broker in fakes.target.brokers:
         fakes.target.thaw(broker)

@@ -86,7 +86,7 @@ def test_reports_become_the_history_of_a_lane() -> None:
     assert (history.retention, history.record_bytes) == (Retention(1, 2), 100.0)
     clock.advance(5)
     table.measure([a_rate(LanePosition(12, 12, 12, 3, UNKNOWN_RETENTION))])
-    assert state_of(table).history.retention == Retention(1, 2), "it is not requested while nothing is late"
+    assert state_of(table).history.retention == Retention(1, 2), "it is only requested for late lanes"
 
 
 def test_what_an_open_transaction_hides_is_as_old_as_its_first_record() -> None:

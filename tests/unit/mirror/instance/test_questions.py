@@ -1,4 +1,4 @@
-"""Test the limit on pending requests to clusters, whoever chooses their addresses."""
+"""Test the limit on pending requests to clusters at arbitrary addresses."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
 
 
 def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: Border) -> bool:
-    """Apply the rule of the gate to every datastream and every topic."""
+    """Return whether the rule of the gate rejects it, evaluated with every datastream and every topic."""
     topics = {cluster: tuple(admin.topics) for cluster, admin in border.clusters.items()}
     route_map = RouteMap(ClusterIds(border.session), OWN_TOPICS)
     before, after = (route_map.judge(route_map.routes(one)) for one in (there, [*there, new]))

@@ -14,7 +14,7 @@ _TICK = 0.25
 
 
 class Slow:
-    """Delays every request by `seconds`, while heartbeats are sent without waiting for their responses."""
+    """Delay of every request by `seconds`; heartbeats are in flight meanwhile and block nothing."""
 
     def __init__(self, rig: FollowerRig, seconds: float) -> None:
         self._rig = rig
@@ -77,7 +77,7 @@ def test_what_waits_in_another_thread_extends_nothing(service: Service) -> None:
 
 
 def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: Service) -> None:
-    """The session is known to have ended, but the turn in which it ended continues."""
+    """The session has ended during the current turn."""
     service.publish(MINE)
     rig = FollowerRig(service.server)
     rig.turn()

@@ -283,7 +283,7 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
     crew = new_crew(2, "deaf", "obedient")
     deaf, other = crew.supervisor._pool.workers
     crew.supervisor._pool.send(deaf, ExpectLanes(tuple(a_spec(f"t-{number}") for number in range(5_000))))
-    crew.until(lambda: other.slot.data_plane != "")  # before, it does not read either
+    crew.until(lambda: other.slot.data_plane != "")  # until then it does not read either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 

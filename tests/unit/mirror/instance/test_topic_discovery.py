@@ -330,7 +330,7 @@ def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: La
 
 
 def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -> None:
-    """An adopted topic is one that is copied and not recorded as created."""
+    """Topics that are copied and not recorded as created count as adopted."""
     MadeTopics(land.session).add(a_datastream().group, DESTINATION, ["u"])
     for name in ("t", "u"):
         land.source.topics[name] = TopicDescription(name, 2)

@@ -1,4 +1,4 @@
-"""Test partitions that are not copied: paused, without a task, or left out by a rule."""
+"""Test partitions that are not copied: paused, without a task, or excluded by a rule."""
 
 from __future__ import annotations
 

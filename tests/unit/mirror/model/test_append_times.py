@@ -1,4 +1,4 @@
-"""Bounds of append times, and offsets that are learned and forgotten."""
+"""Test the bounds of append times, and timestamp offsets that are learned and forgotten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ZERO_MS = 1_700_000_000_000
 
 
 def heard(times: AppendTimes, end: int, asked: float, now: float, kept: int = 0) -> None:
-    """A response; the monotonic clock was 0 at `ZERO_MS`."""
+    """Record a response; the monotonic clock was 0 at `ZERO_MS`."""
     times.heard(end, asked, now, ZERO_MS + int(now * 1000), kept)
 
 
@@ -23,7 +23,7 @@ def test_a_record_was_appended_between_two_responses() -> None:
     times = AppendTimes()
     heard(times, 10, 1.0, 1.5)
     heard(times, 20, 1.5, 2.0)
-    assert times.span(3, 9) == span(None, 1.5), "the backlog has no bound"
+    assert times.span(3, 9) == span(None, 1.5), "the backlog has no lower bound"
     assert times.span(10, 19) == span(1.0, 2.0)
     assert times.span(5, 15) == span(None, 2.0)
     assert times.span(15, 25) == AppendSpan(ZERO_MS + 1_000, UNKNOWN_SPAN.until_ms)
@@ -51,7 +51,7 @@ def test_a_leader_that_knows_less_moves_no_bound() -> None:
 
 @pytest.mark.parametrize("jump_ms", [60_000, -60_000])
 def test_a_clock_that_is_set_or_a_suspended_machine_ends_the_bounds(jump_ms: int) -> None:
-    """Records of the time in which the machine was suspended are late, whatever the clocks say."""
+    """Records produced while the machine was suspended are late, whatever the clocks show."""
     times = AppendTimes()
     times.heard(10, 1.0, 1.5, ZERO_MS + 1_500, 0)
     times.heard(11, 1.5, 2.0, ZERO_MS + 2_000 + jump_ms, 0)
@@ -82,7 +82,7 @@ def test_an_offset_ends_after_two_periods_of_right_timestamps(offset_ms: int) ->
     assert times.offset_ms == pytest.approx(offset_ms, abs=500)
     for second in range(int(HOLD_SECONDS)):
         times.learn(ZERO_MS + 1_500, bounds, 3.0 + second)
-    assert times.is_off, "another producer is right"
+    assert times.is_off, "another producer may have sent these"
     for second in range(int(2 * HOLD_SECONDS)):
         times.learn(ZERO_MS + 1_500, bounds, 63.0 + second)
     assert not times.is_off

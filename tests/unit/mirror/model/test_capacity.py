@@ -1,4 +1,4 @@
-"""The capacity of a task: what is learned of it, and what a plan makes of that."""
+"""Test the capacity of a task: learning it, and its use in a plan."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def an_hour(
     noise: float = 0.0,
     spare: float = 0.0,
 ) -> CostSums:
-    """Intervals of a worker that copies `rate` bytes for each CPU second, a record of 1 kB to a batch; a full
-    load would not cost the share `spare` of its CPU time."""
+    """Return the costs of a worker that copies `rate` bytes per CPU second in batches of one 1 kB record.
+
+    A full load would not cost the share `spare` of its CPU time.
+    """
     found: CostSums | None = None
     for number in range(intervals):
         copied = rate * busy * seconds * (1 + (noise if number % 2 else -noise))
@@ -58,14 +60,14 @@ def test_the_interval_is_as_wide_as_observations_differ() -> None:
 
 
 def test_what_a_full_load_would_not_cost_is_left_out() -> None:
-    """Of a worker at a tenth of a core, half of whose CPU time went to small answers."""
+    """The worker spent half of its CPU time, a tenth of a core, on small responses."""
     hour = an_hour(40 * MB, busy=0.1, spare=0.5)
     found = learned({7: hour}, 7)
     assert found is not None
     assert found.bytes_per_second == pytest.approx(80 * MB)
     assert found.messages_per_second == pytest.approx(80_000)
     assert found.spare == pytest.approx(0.5)
-    assert (found.low, found.high) == pytest.approx((72 * MB, 88 * MB)), "a fifth of what it changes"
+    assert (found.low, found.high) == pytest.approx((72 * MB, 88 * MB)), "a fifth of the correction"
     used = capacity_in_use(TERMS, found, None)
     assert " 50% " in used.why
 

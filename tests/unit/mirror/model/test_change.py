@@ -1,4 +1,4 @@
-"""What of a datastream may change while it runs, and what is refused, field by field."""
+"""Test changes of a running datastream, allowed and rejected ones, field by field."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PRESENT = a_datastream(
 
 
 def wanted(**more: Any) -> WantedDefinition:
-    """What is there, with changes."""
+    """Return the present definition with changes."""
     return replace(
         WantedDefinition(PRESENT.selection, PRESENT.limits, PRESENT.objective, PRESENT.metadata), **more
     )

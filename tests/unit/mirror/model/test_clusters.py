@@ -1,4 +1,4 @@
-"""References to clusters: aliases and bootstrap servers."""
+"""Test references to clusters: aliases and bootstrap servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions and limits that cannot be meant are refused."""
+"""Test the rejection of invalid definitions and limits."""
 
 from __future__ import annotations
 

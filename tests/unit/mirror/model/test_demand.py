@@ -1,4 +1,4 @@
-"""What arrives at a lane: what is not known is said to be, and only what is still there waits."""
+"""Test the demand of a lane: unknown figures stay unknown, and expired records are no backlog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records count against no objective, and until when."""
+"""Test which records count against no objective, and until when."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_was_produced_during_a_pause_does_not_count() -> None:
     excuse = spec_of(after).excuse
     assert excuse.covers(CREATED + 10 * MINUTE + 30_000)
     assert not excuse.covers(CREATED + 11 * MINUTE)
-    assert not excuse.covers(CREATED + 9 * MINUTE), "the lane ran then"
+    assert not excuse.covers(CREATED + 9 * MINUTE), "the lane was running"
 
 
 def test_a_pause_that_ends_by_itself_and_one_of_partitions_are_the_same() -> None:
@@ -90,7 +90,7 @@ def test_resumptions_are_stored_and_few() -> None:
 
 
 def test_resumes_in_quick_succession_share_one_patience() -> None:
-    """Somebody who pauses and resumes again and again hides what is late for that time, and no longer."""
+    """Repeated pauses and resumes excuse late records for the patience of the first one, no longer."""
     datastream, now = ready(), CREATED + CHAIN_MS
     first = now + 1_000
     for _ in range(100):
@@ -124,7 +124,7 @@ def test_a_backlog_that_does_not_become_less_counts() -> None:
     lane.note(100, now)
     lane.note(101, now + 11 * MINUTE)
     assert lane.counts(CREATED + 1)
-    assert not lane.counts(CREATED - 1), "it was there before"
+    assert not lane.counts(CREATED - 1), "it existed before the datastream"
     assert lane.counted_age(50 * MINUTE, now + 11 * MINUTE) == 12 * MINUTE
 
 

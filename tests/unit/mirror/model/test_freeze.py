@@ -1,4 +1,4 @@
-"""Freeze windows, as people write them."""
+"""Test freeze windows in their textual form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def moment(text: str, zone: str = "UTC", fold: int = 0) -> int:
         (WEEKEND, moment("2026-11-23 05:59:59", "Europe/Berlin"), True),
         (WEEKEND, moment("2026-11-23 06:00", "Europe/Berlin"), False),
         (WEEKEND, moment("2026-11-20 17:30"), True),  # 18:30 in Berlin in winter
-        (WEEKEND, moment("2026-07-24 16:30"), True),  # and in summer
+        (WEEKEND, moment("2026-07-24 16:30"), True),  # 18:30 in Berlin in summer
         (WEEKEND, moment("2026-07-24 15:30"), False),
         (NIGHT, moment("2026-11-20 21:59"), False),
         (NIGHT, moment("2026-11-20 22:00"), True),

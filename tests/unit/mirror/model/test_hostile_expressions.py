@@ -1,4 +1,4 @@
-"""Expressions that cost a backtracking engine years: what they cost here is counted in steps, not in time."""
+"""Test expressions that take a backtracking engine years; costs are measured in steps instead of time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirror.model.topics import TopicSelection, selection_without_look_ahead
 
 _LARGEST_PROGRAM: Final = 1 << 20
 _STEPS_FOR_EACH_CHARACTER: Final = 250
-"""Lines of Python; eight levels of groups are looked into."""
+"""Limit in lines of Python; eight levels of groups are examined."""
 _CATASTROPHIC: Final = (
     "(a+)+$",
     "(a|aa)+$",
@@ -45,7 +45,7 @@ _LONG: Final = {
 
 
 def steps(call: Callable[[], object]) -> int:
-    """Lines of our own that a call executes."""
+    """Return the number of lines of our own code that a call executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -70,7 +70,7 @@ def test_what_a_backtracking_engine_never_ends_is_matched_by_automata(expression
     mine = Expression("topics", expression)
     for pattern in (mine._pattern, mine._lines):
         assert pattern is None or type(pattern) is type(re2.compile("a"))
-    assert mine._pattern.programsize < 2_000, "it costs as many steps for each character, at most"
+    assert mine._pattern.programsize < 2_000, "upper bound of the steps per character"
     names = ["a" * 249 + "!", "x" * 249, "a" * 249]
     assert mine.choose(names) == {name for name in names if mine.matches(name)}
 

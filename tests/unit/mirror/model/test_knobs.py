@@ -1,4 +1,4 @@
-"""What a datastream chooses about its placement."""
+"""Test the placement options of a datastream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole table: every action from every state."""
+"""Test the whole life cycle: every action in every state."""
 
 from __future__ import annotations
 

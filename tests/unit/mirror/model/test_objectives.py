@@ -1,4 +1,4 @@
-"""Objectives as people write them, and what none is."""
+"""Test objectives in their textual form, and invalid ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_there_are_ten_at_most_and_none_twice() -> None:
 
 
 def test_a_former_version_keeps_what_it_does_not_know() -> None:
-    """It knows `objective`, and any key of the metadata that does not begin with its prefix."""
+    """It knows `objective`, and accepts any metadata key that does not begin with its prefix."""
     datastream = a_datastream(objective=LatencyObjective(500), metadata={"owner": "me", OBJECTIVES: LINE})
     document = to_document(datastream)
     assert document["objective"] == {"milliseconds": 500, "percentile": 99.0}

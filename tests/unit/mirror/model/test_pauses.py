@@ -1,4 +1,4 @@
-"""Pauses of partitions and of whole datastreams, and when they end by themselves."""
+"""Test pauses of partitions and of whole datastreams, and their expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan and what differs between two of them."""
+"""Test plans and their differences."""
 
 from __future__ import annotations
 

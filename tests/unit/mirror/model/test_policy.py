@@ -1,4 +1,4 @@
-"""The policy of a datastream, as its metadata asks for it."""
+"""Test the copy policy in the metadata of a datastream."""
 
 from __future__ import annotations
 

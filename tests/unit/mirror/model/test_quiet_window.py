@@ -1,4 +1,4 @@
-"""The quiet hours of a datastream, learned from its hourly load."""
+"""Test the quiet hours of a datastream, learned from its hourly load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def daily(first_hour: int, hours: int) -> QuietWindow:
 
 
 def days(count: int, *, low: int = 3, swing: float = 0.8) -> dict[int, float]:
-    """Loads with the least around the hour `low`."""
+    """Return hourly loads with the minimum around the hour `low`."""
     return {
         MIDNIGHT + hour * HOUR_MS: 100 * (1 - swing * math.cos((hour - low) / 24 * 2 * math.pi))
         for hour in range(24 * count)
@@ -67,7 +67,7 @@ MONDAY = 20_003 * 24 * HOUR_MS
 
 
 def weeks(count: int) -> dict[int, float]:
-    """Least at three o'clock, and on Saturdays and Sundays at fifteen."""
+    """Return hourly loads with the minimum at 3:00, on Saturdays and Sundays at 15:00."""
     return {
         MONDAY + hour * HOUR_MS: 100 * (1 - 0.8 * math.cos((hour - low) / 24 * 2 * math.pi))
         for hour in range(24 * 7 * count)

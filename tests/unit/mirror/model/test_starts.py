@@ -1,4 +1,4 @@
-"""Where something begins, as people write it."""
+"""Test start positions in their textual form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions, and the rules that select and rename topics."""
+"""Test partitions, and the rules that select and rename topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding, verifying and stamping batches."""
+"""Test the scanning, verification and stamping of batches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, read_batch, write_batch
 
 SHARED_CODECS = [codec for codec in Codec if codec != Codec.SNAPPY]
-"""What kafka-python can do with the packages at hand; snappy is checked against real brokers."""
+"""Codecs that kafka-python supports with the installed packages; snappy is tested with real brokers."""
 IDENTITY = ProducerStamp(producer_id=4711, epoch=3)
 
 
 def a_batch(offset: int = 0, count: int = 3, codec: int = Codec.NONE) -> bytearray:
-    """A whole batch as a broker would hand it out."""
+    """Return a whole batch as a broker would send it."""
     records = [Record(0, 1_000 + number, b"k%d" % number, b"v" * 50) for number in range(count)]
     batch = write_batch(records, codec)
     stamp(memoryview(batch), codec, ProducerStamp(9, 0), 77)

@@ -1,4 +1,4 @@
-"""Compressed records as Java's clients read them, made by other implementations of the codecs."""
+"""Test that compressed records of other implementations are read as Java's clients read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLD_LZ4: Final = bytes.fromhex(
     "7676767600000000"
 )
 """A message of format 0 with three records, from kafka-python's `LegacyRecordBatchBuilder` (xxhash 4.1): the
-header checksum of the lz4 frame is 0x1a, and should be 0x82."""
+header checksum of the lz4 frame is 0x1a; the correct one is 0x82."""
 
 
 def gzip_members(*parts: bytes) -> bytes:
@@ -38,12 +38,12 @@ def zstd_frames(*parts: bytes) -> bytes:
 
 
 def skippable(content: bytes, number: int = 0) -> bytes:
-    """A frame that readers skip (RFC 8878, section 3.1.2)."""
+    """Return a frame that readers skip (RFC 8878, section 3.1.2)."""
     return struct.pack("<II", 0x184D2A50 + number, len(content)) + content
 
 
 def snappy_streams(*parts: bytes) -> bytes:
-    """Streams of Xerial's framing, one behind the other."""
+    """Return concatenated streams of Xerial's framing."""
     blocks = [bytes(cramjam.snappy.compress_raw(part)) for part in parts]
     return b"".join(XERIAL + struct.pack(">i", len(block)) + block for block in blocks)
 

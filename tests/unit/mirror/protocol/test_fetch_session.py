@@ -1,4 +1,4 @@
-"""What the broker of a session is told, and what it is taken to remember."""
+"""Test fetch sessions: which partitions a request names, and the presumed state of the broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at(offset: int) -> FetchPosition:
 
 
 def told(session: FetchSession) -> dict[Place, int]:
-    """Offsets that the next request names."""
+    """Return the offsets in the next request."""
     part = session.build()
     return {(topic, number): one.offset for topic, some in part.topics.items() for number, one in some}
 
@@ -63,7 +63,7 @@ def test_a_new_reader_is_named_after_the_broker_has_forgotten_the_one_before() -
     session.put(A, at(5))
     part = session.build()
     assert (part.topics, part.forgotten, session.is_behind) == ({}, {b"a": [0]}, True)
-    assert session.asked(A) is None, "an answer to the reader before is not for the new one"
+    assert session.asked(A) is None, "a response to the former reader is not for the new one"
     session.answered(0, 42)
     assert told(session) == {A: 5}
     assert not session.is_behind

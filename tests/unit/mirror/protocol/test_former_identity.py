@@ -1,4 +1,4 @@
-"""Who has a transactional id, by what its coordinator shows."""
+"""Test the detection of a transactional id's owner from its coordinator's description."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_under_the_next_epoch_it_is_ours_if_our_transaction_ended_so(
 def test_the_coordinator_knows_who_has_the_next_epoch_without_a_transaction(is_open: bool) -> None:
     former = FormerIdentity(MINE, is_open)
     assert judge(former, "Empty", 7, 5, bumps=True) is OURS
-    assert former.producer == MINE, "which it compares with the epoch before"
+    assert former.producer == MINE, "compared with the previous epoch"
 
 
 @pytest.mark.parametrize("state", ["Empty", "Ongoing", "CompleteAbort", "CompleteCommit"])
@@ -83,7 +83,7 @@ def test_after_the_last_epoch_comes_another_producer_id(epoch: int) -> None:
 
 
 def test_what_was_found_once_counts_from_then_on() -> None:
-    """Ours was aborted as we took it, and the answer to the next try was lost."""
+    """Our transaction was aborted when we acquired the id, and the response to the next attempt was lost."""
     former = FormerIdentity(MINE, is_open=True)
     assert judge(former, "Ongoing", 7, 4, bumps=False) is OURS
     assert judge(former, "CompleteAbort", 7, 5, bumps=False) is OURS

@@ -1,4 +1,4 @@
-"""Frames of responses: what is in front of them comes from a server that may be anything."""
+"""Test the size of response frames, which an arbitrary server may have sent."""
 
 from __future__ import annotations
 

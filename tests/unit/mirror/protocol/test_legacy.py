@@ -1,4 +1,4 @@
-"""Messages of formats 0 and 1, written by another implementation."""
+"""Test messages of formats 0 and 1 written by another implementation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def written(magic: int, codec: int) -> bytearray:
     builder.append(2, timestamp=3_000, key=b"c", value=None)
     data = bytearray(builder.build())
     if codec:
-        data[0:8] = (2).to_bytes(8, "big")  # as a broker does: the outer offset is the last inner one
+        data[0:8] = (2).to_bytes(8, "big")  # like a broker: the outer offset is the last inner one
     return data
 
 

@@ -1,4 +1,4 @@
-"""Fetch and Produce against another implementation, in every version that we speak."""
+"""Test Fetch and Produce against another implementation, in every supported version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when a mechanism cannot be used."""
+"""Test the errors of SASL mechanisms that cannot be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.protocol.control.sasl import SaslAccess, SaslExchange
 
 
 class NoTicket(Exception):
-    """As the package gssapi raises its own kind, which is neither of the usual ones."""
+    """An error of the package gssapi, which derives from no standard class."""
 
 
 def test_kerberos_without_a_ticket_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

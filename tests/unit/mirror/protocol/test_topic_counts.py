@@ -1,4 +1,4 @@
-"""Partition counts as another implementation encodes them, in every version of Metadata that we speak."""
+"""Test partition counts encoded by another implementation, in every supported version of Metadata."""
 
 from __future__ import annotations
 

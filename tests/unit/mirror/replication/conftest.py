@@ -1,4 +1,4 @@
-"""A loop whose time stands still."""
+"""Fixtures with a loop on a manual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to a cluster whose brokers are not of one mind yet."""
+"""Test requests to a cluster whose brokers do not agree on its topics yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACE = TopicPartition("new", 0)
 
 
 class Answering(Cluster):
-    """One broker that leads all; it answers with what is in `answers`, the last of them for ever."""
+    """A cluster whose only broker leads all and returns `answers` in turn, the last one forever."""
 
     def __init__(self, loop: Loop, *answers: OffsetAnswer) -> None:
         access = SimpleNamespace(bootstrap=[])

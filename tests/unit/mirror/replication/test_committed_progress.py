@@ -1,4 +1,4 @@
-"""When an exactly-once lane that takes its id goes back to what is committed."""
+"""Test when an exactly-once lane that acquires its id returns to its committed progress."""
 
 from __future__ import annotations
 

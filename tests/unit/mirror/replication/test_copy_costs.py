@@ -1,4 +1,4 @@
-"""What lanes cost of a worker's CPU time, and what a backlog would not cost."""
+"""Test the CPU time that lanes cost a worker, and the part that a backlog would not cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def done(**counts: int) -> LaneCounters:
 
 
 def of_parts(parts: int, size: int, batches_each: int = 1) -> LaneCounters:
-    """N parts of that many bytes, of large batches that pass unopened."""
+    """Return the counters of `parts` parts of `size` bytes, in large batches that pass unopened."""
     batches = parts * batches_each
     return done(fetched_parts=parts, bytes_copied=parts * size, batches=batches, source_batches=batches)
 
@@ -56,7 +56,7 @@ def test_small_parts_are_spared_and_large_batches_are_not() -> None:
 
 
 def test_small_batches_are_spared_for_what_merging_them_costs() -> None:
-    """Ten batches of a kilobyte that came alone against one merged of them, in parts of the same size."""
+    """Compare 160 batches of 1 KB sent one by one with one merged batch, in parts of the same size."""
     size = 160 * KB
     alone = done(
         fetched_parts=1,

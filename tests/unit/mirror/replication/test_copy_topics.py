@@ -1,4 +1,4 @@
-"""Which topics a copy takes."""
+"""Test which topics a copy includes."""
 
 from __future__ import annotations
 

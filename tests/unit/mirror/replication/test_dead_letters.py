@@ -1,4 +1,4 @@
-"""Which settings of a dead-letter topic keep letters out."""
+"""Test which settings of a dead-letter topic reject letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULTS: Final = {
 
 
 class Case(NamedTuple):
-    """A letter, the settings of the topic that differ from a broker's defaults, and those in the way."""
+    """A letter, the topic settings that differ from a broker's defaults, and the settings that reject it."""
 
     wanted: set[str]
     changed: Mapping[str, str] = MappingProxyType({})

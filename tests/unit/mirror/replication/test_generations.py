@@ -1,4 +1,4 @@
-"""Steps of a lane end at the await during which the lane has restarted, whichever that is."""
+"""Test that the steps of a lane end at the await during which the lane restarts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
 
 AWAITS = 8
-"""Of `Rig.steps`."""
+"""Number of awaits in `Rig.steps`."""
 
 
 class Rig:
-    """A lane that copies, and steps of it with an await in every kind of place."""
+    """A copying lane, and steps with awaits in every kind of place."""
 
     def __init__(self) -> None:
         identity = EngineIdentity("unit")
@@ -94,8 +94,10 @@ class Rig:
         self.held.append("all done")
 
     def run(self, restart_at: int, *, fails_at: int = -1) -> list[str]:
-        """Let the steps pass one door after the other; the lane restarts while they wait at one of them.
-        Returns what they had noted by then."""
+        """Open one door of the steps after another, and restart the lane while they wait at `restart_at`.
+
+        Return the notes of the steps before the restart.
+        """
         self.runner.spawn(self.lane, self.steps())
         noted = list[str]()
         for number in range(AWAITS + 1):

@@ -1,4 +1,4 @@
-"""Files that land: what the death of their writer, a full disk, damage and a second owner lead to."""
+"""Test landed files: death of the writer, a full disk, damage, and a second owner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACE = TopicPartition("orders", 3)
 
 
 class Landing:
-    """A folder, a loop to run in, and the sinks that were opened."""
+    """A folder, a loop, and the sinks that were opened."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -48,12 +48,12 @@ class Landing:
         return promise.result()
 
     def land(self, sink: FileSink, first: int, end: int) -> None:
-        """One file."""
+        """Write and commit one file."""
         self.done(sink.write(PLACE, plain(first, end)))
         self.done(sink.commit(PLACE, Position(end, "o")))
 
     def landed(self) -> list[int]:
-        """The offsets that a reader sees."""
+        """Return the offsets that a reader sees."""
         source = FileSource(self.root)
         bounds = self.done(source.bounds([PLACE]))[PLACE]
 
@@ -65,7 +65,7 @@ class Landing:
 
     @property
     def files(self) -> list[str]:
-        """The names of complete files."""
+        """Names of complete files."""
         return [file.path.name[:41] for file in files_in(self.folder, "avro")]
 
 
@@ -79,7 +79,7 @@ def landing(tmp_path: Path) -> Iterator[Landing]:
 
 
 def begun(landing: Landing) -> FileSink:
-    """A sink with offsets 0 to 9 committed and 10 to 14 written."""
+    """Return a sink with offsets 0 to 9 committed and 10 to 14 written."""
     sink = landing.sink()
     landing.done(sink.take(PLACE))
     landing.done(sink.commit(PLACE, Position(0, "o")))
@@ -89,13 +89,13 @@ def begun(landing: Landing) -> FileSink:
 
 
 def before_the_position(landing: Landing, sink: FileSink) -> int:
-    """The part is whole, or not; the position does not name it."""
+    """Stop before the position includes the part, and return the offset to resume from."""
     (landing.folder / (POSITION + ".new")).write_text('{"next')
     return 10
 
 
 def behind_the_position(landing: Landing, sink: FileSink) -> int:
-    """The position names the part, which has no name yet."""
+    """Stop when the position includes the part, but the part has not been renamed."""
     landing.done(sink.commit(PLACE, Position(15, "o")))
     newest = files_in(landing.folder, "avro")[-1].path
     newest.rename(part_of(landing.folder, 10))
@@ -103,13 +103,13 @@ def behind_the_position(landing: Landing, sink: FileSink) -> int:
 
 
 def behind_the_name(landing: Landing, sink: FileSink) -> int:
-    """All is done."""
+    """Stop after the commit is complete."""
     landing.done(sink.commit(PLACE, Position(15, "o")))
     return 15
 
 
 def taken_away(landing: Landing, sink: FileSink) -> int:
-    """All is done, and somebody has fetched the file at once."""
+    """Stop after the commit is complete and a reader has removed the files."""
     landing.done(sink.commit(PLACE, Position(15, "o")))
     for file in files_in(landing.folder, "avro"):
         file.path.unlink()
@@ -117,7 +117,7 @@ def taken_away(landing: Landing, sink: FileSink) -> int:
 
 
 def without_position(landing: Landing, sink: FileSink) -> int:
-    """The files were copied to another disk, and what begins with a dot was left behind."""
+    """Lose the position, as in a copy to another disk without dot files."""
     landing.done(sink.commit(PLACE, Position(15, "o")))
     (landing.folder / POSITION).unlink()
     return 15
@@ -135,7 +135,7 @@ def test_a_process_that_dies_neither_loses_nor_doubles(
     content = part.read_bytes() if part.exists() else None
     first.close()
     if content is not None:
-        part.write_bytes(content)  # `close` tidies up, SIGKILL does not
+        part.write_bytes(content)  # `close` removes it, SIGKILL does not
     second = landing.sink()
     position = landing.done(second.take(PLACE))
     assert position is not None
@@ -220,7 +220,7 @@ def test_an_owner_whose_folder_was_replaced_commits_nothing(landing: Landing) ->
 
 
 def flip(path: Path) -> None:
-    """One bit, somewhere in the middle."""
+    """Invert one bit in the middle of the file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -305,7 +305,7 @@ def test_a_folder_that_may_not_be_written_is_said(landing: Landing) -> None:
 
 
 def opened(root: Path) -> list[str]:
-    """The files below the folder that this process has open."""
+    """Return the files below the folder that this process has open."""
     links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
     targets = [os.readlink(link) for link in links if link.is_symlink()]
     return [target for target in targets if target.startswith(str(root))]

@@ -1,4 +1,4 @@
-"""A lane whose step fails is set aside with its reason and gives back what it holds, whatever fails then."""
+"""Test that a lane whose step fails pauses with the reason and releases its memory, whatever else fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.fakes.clock import ManualClock
 
 
 class Rig:
-    """A runner without clusters, and lanes that copy."""
+    """A runner without clusters, with copying lanes."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -52,7 +52,7 @@ class Rig:
         self.writing = AckHandler(self.runner, pacer, Rejections(self.runner))
 
     def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
-        """A lane with two batches in hand, of which one is on its way."""
+        """Return a copying lane with two queued batches."""
         lane = kind(a_spec(partition), 1000, ())
         lane.begin(0)
         lane.is_loaded, lane.state = True, LaneState.COPYING
@@ -74,7 +74,7 @@ class Rig:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """What was told of lanes that were paused."""
+        """Reasons of the reported pauses, by partition."""
         found: list[LaneEvent] = self.runner.events
         return {str(one.key.partition): one.reason for one in found if isinstance(one, LanePaused)}
 
@@ -87,7 +87,7 @@ def rig() -> Iterator[Rig]:
 
 
 def failing(name: str) -> type[LiveLane]:
-    """A lane of which one more step fails."""
+    """Return a class of lanes whose method `name` fails."""
 
     def fail(self: object, *_: Any) -> Any:
         raise ZeroDivisionError(name)
@@ -190,7 +190,7 @@ def test_a_lane_that_has_stopped_is_not_set_aside_whatever_fails(rig: Rig) -> No
 
 
 def fail_in(rig: Rig, action: LaneAction) -> None:
-    """From now on the runner cannot perform this."""
+    """Make the runner fail to perform this action."""
 
     def fail(_lane: LiveLane) -> None:
         raise ZeroDivisionError(action)
@@ -210,11 +210,11 @@ STEPS: Final[dict[str, Callable[[Rig, LiveLane], object]]] = {
     "refuse": lambda rig, lane: answer(rig, lane, Code.TOPIC_AUTHORIZATION_FAILED),
 }
 CANNOT_FAIL: Final = {LaneAction.AWAIT_CHECKPOINT, LaneAction.REPORT_STOPPED, LaneAction.FREE}
-"""They only note something; and what is left when even the last one fails is tested above."""
+"""These only record something. A failure even of the last action is tested above."""
 
 
 def answer(rig: Rig, lane: LiveLane, error: int) -> None:
-    """Answer what is outstanding."""
+    """Answer the outstanding batches."""
     for item in list(lane.sent):
         if isinstance(item, OutBatch) and item.outstanding:
             rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, (), "", None))
@@ -243,7 +243,7 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
         if not outgoing.acknowledged:
             rig.writing.on_lost(
                 lane, outgoing
-            )  # its lane has forgotten it, and the request still read from it
+            )  # dropped by its lane while the request was still reading from it
         assert lane in rig.runner.stopping, names
         for _ in range(2):
             rig.runner.handle(lane, LifecycleEvent(EventKind.STORED))
@@ -305,4 +305,4 @@ def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_o
     assert refused.state is LaneState.PAUSED
     assert fenced.state is LaneState.PAUSED
     assert copies.state is LaneState.COPYING
-    assert rig.runner.wake(destination, began_ms) == [], "they are woken once"
+    assert rig.runner.wake(destination, began_ms) == [], "lanes are woken once"

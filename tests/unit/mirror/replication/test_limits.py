@@ -1,4 +1,4 @@
-"""What a lane that starts has learned from refusals."""
+"""Test the limits that a starting lane has learned from rejections."""
 
 from __future__ import annotations
 

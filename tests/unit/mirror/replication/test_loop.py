@@ -1,4 +1,4 @@
-"""Coroutines that run side by side, and what becomes of their errors."""
+"""Test concurrent coroutines and their errors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_one_of_several_that_fails_while_an_earlier_one_is_waited_for_ends_nothi
     done = loop.spawn(all_of_them())
     answers[1].fail(Unreachable("no leader"))
     for _ in range(5):
-        loop.run_once(0.0)  # the error would come out here
-    assert not done.is_done, "the first is still under way"
+        loop.run_once(0.0)  # an unhandled error would be raised here
+    assert not done.is_done, "the first is still pending"
     answers[0].resolve(1)
     answers[2].resolve(3)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""What a lane says of itself, and how the CPU time of a worker is shared out."""
+"""Test the figures that a lane reports: latency, lag, and overdue responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHEN = MeasurementInterval(NOW_MS, 5_000, "one", 0.0)
 
 
 class Reading:
-    """Satisfies `live_lane.Reader`."""
+    """A `live_lane.Reader` in a fixed state."""
 
     def __init__(self, *, current: bool = True, asked: float = inf) -> None:
         self.current = current
@@ -52,7 +52,7 @@ class Reading:
 
 
 def a_lane(high_watermark: int = 10) -> LiveLane:
-    """One that the source would tell of more."""
+    """Return a lane whose source would announce new records."""
     lane = LiveLane(a_spec(), 1_000, ())
     lane.begin(0)
     lane.high_watermark = lane.stable_offset = high_watermark
@@ -61,7 +61,7 @@ def a_lane(high_watermark: int = 10) -> LiveLane:
 
 
 def deliver(lane: LiveLane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
-    """One batch of records that are 100 ms old when it is acknowledged."""
+    """Acknowledge one batch of records that are 100 ms old at that time."""
     records = [Record(offset, NOW_MS - 100, None, b"x") for offset in range(count)]
     outgoing = OutBatch(memoryview(write_batch(records)), ((0, count),), count, 0, count)
     outgoing.max_timestamp = NOW_MS - 100
@@ -111,7 +111,7 @@ def test_before_the_source_has_answered_nothing_is_said() -> None:
 
 
 def hold(lane: LiveLane, first: int, timestamp: int) -> None:
-    """A batch of one record comes in hand."""
+    """Queue a batch of one record."""
     outgoing = OutBatch(
         memoryview(write_batch([Record(first, timestamp, None, b"x")])), (), 1, first, first + 1
     )
@@ -152,7 +152,7 @@ def test_nothing_behind_an_open_transaction_has_an_age() -> None:
     assert aged(lane, NOW_MS + 7_200_000) == 0
     assert lag_records(lane) == 6
     lane.note_end(10, 10, NOW_MS + 7_200_000)
-    assert aged(lane, NOW_MS + 7_200_003) == 3, "it could not be read before"
+    assert aged(lane, NOW_MS + 7_200_003) == 3, "it was not readable before"
 
 
 def test_a_record_in_a_sparse_topic_is_not_as_old_as_the_one_before() -> None:
@@ -243,7 +243,7 @@ def test_zero_is_never_said_of_what_is_not_known(
 
 
 class Writing:
-    """Satisfies `live_lane.Writer`."""
+    """A `live_lane.Writer` in a fixed state."""
 
     broker = 0
 
@@ -260,7 +260,7 @@ class Writing:
 
 
 def send(lane: LiveLane, offset: int, sent_at: float) -> OutBatch:
-    """A batch of one record that is under way."""
+    """Send a batch of one record and return it."""
     batch = write_batch([Record(0, NOW_MS, None, b"x")])
     outgoing = OutBatch(memoryview(batch), ((offset, 1),), 1, offset, offset + 1)
     lane.queue.append(outgoing)
@@ -276,11 +276,11 @@ def send(lane: LiveLane, offset: int, sent_at: float) -> OutBatch:
     ("asked", "sent", "seconds"),
     [
         (10.0, (10.0, 12.0), 4.0),
-        (11.0, (10.0, 12.0), 3.0),  # a quota has put off what was sent before
-        (2.0, (12.0,), 2.0),  # others wait for longer
+        (11.0, (10.0, 12.0), 3.0),  # a quota has delayed the earlier batch
+        (2.0, (12.0,), 2.0),  # other lanes have waited longer
         (10.0, (13.5,), None),
         (10.0, (), None),
-        (inf, (10.0,), None),  # the connection is gone
+        (inf, (10.0,), None),  # the connection is closed
     ],
 )
 def test_what_has_no_answer_from_the_destination(
@@ -307,8 +307,8 @@ def test_an_answered_batch_waits_for_nothing() -> None:
     ("begun", "silent", "seconds"),
     [
         (10.0, 10.5, 3.5),
-        (10.0, 2.0, 4.0),  # others wait for longer
-        (10.0, 13.5, None),  # it was answered before
+        (10.0, 2.0, 4.0),  # other requests have waited longer
+        (10.0, 13.5, None),  # the cluster responded until then
         (10.0, inf, None),
         (13.5, 2.0, None),
         (inf, 2.0, None),  # it has its identity
@@ -332,7 +332,7 @@ def test_what_has_no_answer_before_the_first_batch(
     [
         (Reading(asked=10.0), False, 4.0),
         (Reading(asked=13.5), False, None),
-        (Reading(asked=14.5), False, None),  # it may still wait for records
+        (Reading(asked=14.5), False, None),  # the broker may still wait for records
         (Reading(asked=10.0), True, None),
         (None, False, None),
     ],

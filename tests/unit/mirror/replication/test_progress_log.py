@@ -1,4 +1,4 @@
-"""Several that want to see the newest progress at the same moment."""
+"""Test concurrent callers that need the latest progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror.replication.progress_log import ProgressLog
 
 
 class Looks(ProgressLog):
-    """A log of which only the looks at it count; each lasts until its gate is opened."""
+    """A progress log whose reads last until their gates are opened."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -41,7 +41,7 @@ def test_who_comes_when_a_look_has_just_ended_looks_at_once(loop: Loop) -> None:
     first = loop.spawn(log.catch_up())
     log.gates[0].resolve(None)
     loop.run_once(0.0)
-    assert not first.is_done, "the look is over, and who waited for it has not been told yet"
+    assert not first.is_done, "the read has ended, but its caller has not resumed yet"
     second = loop.spawn(log.catch_up())
     assert len(log.gates) == 2
     log.gates[1].resolve(None)

@@ -1,4 +1,4 @@
-"""One line when a broker cannot be reached any more, one when it answers again, and who is woken then."""
+"""Test unreachable brokers: one log line per outage, one at its end, and the lanes that are woken then."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_attempts_come_slower_up_to_half_a_second(caplog: pytest.LogCaptureFixtu
 def test_the_end_of_an_outage_is_taken_once_with_a_moment_before_its_first_failure() -> None:
     brokers = Reachability("target")
     brokers.opened(ONE, 50.0)
-    assert brokers.take_returned() is None, "nothing was away"
+    assert brokers.take_returned() is None, "no broker was unreachable"
     brokers.failed(ONE, REFUSED, 100.0)
-    assert brokers.take_returned() is None, "it is away"
+    assert brokers.take_returned() is None, "it is still unreachable"
     brokers.failed(TWO, Unreachable("two:9092 cannot be reached: Connection refused"), 110.0)
     brokers.opened(TWO, 120.0)
     brokers.opened(ONE, 121.0)
@@ -127,10 +127,11 @@ def test_a_late_answer_counts_until_a_prompt_one_comes() -> None:
     answers.answered(100.0, 106.0, 0)
     assert answers.silence(106.5, 106.5) == (100.0, "answers after 6 s")
     answers.answered(106.5, 114.0, 0)
+    # The text is unchanged after 7.5 s, a small difference.
     assert answers.silence(114.5, 120.0) == (100.0, "answers after 6 s"), "about"
     answers.answered(114.5, 127.5, 0)
     assert answers.silence(128.0, 128.0) == (100.0, "answers after 13 s")
-    assert answers.silence(128.0, 154.0) == (100.0, SILENT), "twice as long"
+    assert answers.silence(128.0, 154.0) == (100.0, SILENT), "silent for twice that time"
     answers.answered(128.0, 132.9, 0)
     assert answers.silence(133.0, 133.0) == (133.0, SILENT)
 

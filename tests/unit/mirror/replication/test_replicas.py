@@ -1,4 +1,4 @@
-"""Leaders that move, replicas that are named, and brokers that answer without records."""
+"""Test leaders that move, preferred replicas, and responses without records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TOPIC = b"i" * 16
 
 
 class Asked(NamedTuple):
-    """A request, to whom, and whether it names our rack."""
+    """A request, its broker, and whether it includes our rack."""
 
     broker: int
     request: Request
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
 
 
 class Brokers(Cluster):
-    """Broker 1 leads; 1 and 2 are known. `asked`: every request, in order."""
+    """A cluster of brokers 1 and 2, led by broker 1. `asked`: all requests in order."""
 
     def __init__(self, loop: Loop) -> None:
         access = SimpleNamespace(bootstrap=[])
@@ -87,7 +87,7 @@ class Brokers(Cluster):
 
 
 class Rig:
-    """One lane that is read with our rack set."""
+    """One lane that is read with a configured rack."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -109,14 +109,14 @@ class Rig:
         self.turn()
 
     def turn(self, seconds: float = 0.0) -> None:
-        """Let time pass, and what is due happen."""
+        """Advance the time and run everything that is due."""
         self.clock.advance(seconds)
         for _ in range(6):
             self.bench.loop.run_once(0.0)
 
     @property
     def read_from(self) -> tuple[int, bool]:
-        """The broker of the last request, and whether it was told our rack."""
+        """Broker of the last request, and whether the request included our rack."""
         last = self.cluster.asked[-1]
         return last.broker, last.says_rack
 
@@ -179,7 +179,7 @@ def test_what_a_follower_refuses_the_leader_is_asked_for_without_our_rack(rig: R
     rig.answer(preferred=2)
     rig.answer(error)
     assert rig.read_from == (1, False)
-    assert not rig.runner.events, "the lane is not paused for what a follower says"
+    assert not rig.runner.events, "an error of a follower does not pause the lane"
     rig.turn(31)
     assert rig.read_from == (1, True)
 
@@ -254,4 +254,4 @@ def test_a_lane_does_not_go_behind_a_gap_while_the_tail_is_compared(rig: Rig, is
     assert (rig.lane.position, rig.lane.reader is None) == ((0, True) if is_comparing else (40, False))
     if is_comparing:
         rig.runner.handle(rig.lane, LifecycleEvent(EventKind.COMPARED))
-        assert rig.lane.reader is not None, "it reads on then, and meets the gap again"
+        assert rig.lane.reader is not None, "it continues reading and meets the gap again"

@@ -1,4 +1,4 @@
-"""What a report says of a lane at any time."""
+"""Test the reports about a lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a produce request takes of the lanes that are ready."""
+"""Test which of the ready lanes a produce request includes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def a_channel() -> ProduceChannel:
 
 
 def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) -> Any:
-    """Return what a channel looks at of a lane that never runs out of batches."""
+    """Return the attributes that a channel reads of a lane that never runs out of batches."""
     return SimpleNamespace(
         target=TopicPartition(topic, 0),
         is_live=is_live,

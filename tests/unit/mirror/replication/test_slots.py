@@ -1,4 +1,4 @@
-"""No more at once than there are slots, in order, and none is lost."""
+"""Test the concurrency limit: its order, and that no slot is lost."""
 
 from __future__ import annotations
 

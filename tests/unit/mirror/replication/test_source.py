@@ -1,4 +1,4 @@
-"""What a channel that reads takes for an answer to what."""
+"""Test that a reading channel assigns responses to the right requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = 11
 
 
 class OpenConnection:
-    """A connection that keeps what it is asked."""
+    """A connection that records its requests."""
 
     throttled_until = 0.0
 
@@ -42,7 +42,7 @@ class OpenConnection:
 
 
 class OneBroker:
-    """A cluster of one broker, which leads everything."""
+    """A cluster of one broker that leads every partition."""
 
     name, timeout_seconds, largest_batch_bytes = "source", 10.0, 2**20
 
@@ -57,7 +57,7 @@ class OneBroker:
 
 
 class Reader:
-    """Reads on after every answer, and keeps for each (lane, its position, where the answer begins)."""
+    """A handler that reads on after every response and records its (lane, position, first offset)."""
 
     def __init__(self) -> None:
         self.cluster = OneBroker()
@@ -67,7 +67,7 @@ class Reader:
         self.squeezed: dict[LiveLane, bool] = {}
 
     def lane(self, partition: str, position: int, most: int = 1_000) -> LiveLane:
-        """A lane that is read for, `most` bytes at a time."""
+        """Return a lane that is read in requests of `most` bytes."""
         lane = LiveLane(a_spec(partition), most, ())
         lane.begin(position)
         lane.is_writable = True
@@ -94,11 +94,11 @@ class Reader:
         raise AssertionError(f"{lane.key} has its broker")
 
     def asked(self) -> dict[int, int]:
-        """Offsets by partition that the request that is under way names."""
+        """Return the offsets by partition in the pending request."""
         return {one.partition: one.fetch_offset for one in self._asked()}
 
     def asked_bytes(self) -> dict[int, int]:
-        """Most bytes by partition, likewise."""
+        """Return the maximum bytes by partition in the pending request."""
         return {one.partition: one.partition_max_bytes for one in self._asked()}
 
     def _asked(self) -> list[Any]:
@@ -106,8 +106,10 @@ class Reader:
         return [one for topic in request.topics for one in topic.partitions]
 
     def answer(self, size: int = 1, **records: int) -> None:
-        """Answer the request that is under way: for `p<partition>` ten records from that offset on, in so
-        many bytes."""
+        """Answer the pending request with ten records for each partition.
+
+        `records`: first offset by `p<partition>`; `size`: bytes of each part.
+        """
         topic_class = TheirFetched.FetchableTopicResponse
         parts = [
             topic_class.PartitionData(

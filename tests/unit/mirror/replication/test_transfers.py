@@ -1,5 +1,7 @@
-"""Running records between a fake cluster and files, in virtual time: killed at every round, nothing is lost
-and nothing is there twice."""
+"""Test transfers between a fake cluster and files, in virtual time.
+
+The process is killed at every round of its loop; no record may be lost or duplicated.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ from tests.fakes.clock import ManualClock
 
 CLUSTER = ClusterRef("cluster")
 SMALL = CommitRule(20, 1.0)
-"""Commits every few records."""
+"""Rule that commits every few records."""
 RECORDS = 12
 
 
 class Rig:
-    """A fake cluster with topic `t`, a folder, and contexts as of processes that follow each other."""
+    """A fake cluster with topic `t`, a folder, and the contexts of successive processes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -53,14 +55,14 @@ class Rig:
         self.transfer: Transfer
 
     def write(self, first: int, count: int, topic: str = "t") -> None:
-        """One batch."""
+        """Write one batch."""
         self.cluster.write(topic, [self.content(n) for n in range(first, first + count)])
 
     def content(self, number: int) -> Content:
         return (self.clock.now_ms(), b"key", b"value %d" % number, [("h", b"x")])
 
     def new_bench(self) -> EngineContext:
-        """Of a new process."""
+        """Return the context of a new process."""
         self.selector = VirtualSelector(self.clock, [self.cluster])
         bench = EngineContext(
             {CLUSTER: ClusterAccess(endpoints(self.cluster.address))}.__getitem__,
@@ -74,7 +76,7 @@ class Rig:
         return bench
 
     def land(self, rule: CommitRule = SMALL, **job: Any) -> Callable[[EngineContext], Transfer]:
-        """From the cluster to the folder."""
+        """Return a factory of transfers from the cluster to the folder."""
 
         def make(bench: EngineContext) -> Transfer:
             return self._made(bench, KafkaSource(bench.cluster(CLUSTER)), FileSink(self.root, rule), job)
@@ -82,7 +84,7 @@ class Rig:
         return make
 
     def replay(self, **job: Any) -> Callable[[EngineContext], Transfer]:
-        """From the folder to topic `copy.t` of the cluster."""
+        """Return a factory of transfers from the folder to topic `copy.t` of the cluster."""
 
         def make(bench: EngineContext) -> Transfer:
             sink = _Impatient(bench, CLUSTER, GroupName("replay"))
@@ -103,7 +105,7 @@ class Rig:
         return self.transfer
 
     def run(self, make: Callable[[EngineContext], Transfer], rounds: int | None = None) -> list[TransferLane]:
-        """A process, which is killed after that many rounds of its loop."""
+        """Run a transfer in a new process, which is killed after this number of rounds of its loop."""
         bench = self.new_bench()
         self.selector.rounds_to_live = rounds
         try:
@@ -118,7 +120,7 @@ class Rig:
             bench.close()
 
     def landed(self) -> list[bytes | None]:
-        """The values that a reader of the files sees, in order."""
+        """Return the values that a reader of the files sees, in order."""
         place, source, bench = TopicPartition("t", 0), FileSource(self.root), self.new_bench()
 
         async def read() -> list[Record]:
@@ -131,7 +133,7 @@ class Rig:
         return [record.value for record in found]
 
     def replayed(self) -> list[bytes | None]:
-        """The values that a consumer of committed records sees."""
+        """Return the values that a consumer of committed records sees."""
         return [one.value for one in committed(self.cluster.log("copy.t"))]
 
 
@@ -153,7 +155,7 @@ VALUES = [b"value %d" % n for n in range(RECORDS)]
 
 
 def killed_at_every(rig: Rig, make: Callable[[EngineContext], Transfer], step: int) -> int:
-    """Processes that live ever longer, until one comes to the end; how many there were."""
+    """Run processes that are killed later and later until one completes; return their number."""
     for number in itertools.count(1):
         try:
             lanes = rig.run(make, rounds=number * step)
@@ -161,7 +163,7 @@ def killed_at_every(rig: Rig, make: Callable[[EngineContext], Transfer], step: i
             continue
         assert [lane.reason for lane in lanes] == [""]
         return number
-    raise AssertionError("it comes to an end")
+    raise AssertionError("no process completed")
 
 
 def test_landing_that_is_killed_again_and_again_is_whole(rig: Rig) -> None:
@@ -238,7 +240,7 @@ def test_records_that_are_gone_halt_it_or_are_said(rig: Rig) -> None:
 
 
 def replayed_classes(rig: Rig) -> dict[str, int]:
-    """What the stored ledger of the replay says, without zeros."""
+    """Return the stored ledger of the replay by class, without zeros."""
     key, bench = LaneKey(GroupName("replay"), TopicPartition("copy.t", 0)), rig.new_bench()
     progress = bench.run(bench.progress(CLUSTER).load([key]))[key]
     bench.close()
@@ -268,7 +270,7 @@ def test_the_ledger_of_a_replay_tells_holes_from_what_was_filtered_or_lost(rig: 
 
 
 class _Hasty(FileSource):
-    """A connector at fault: it ends before the last file."""
+    """A faulty connector, which ends before the last file."""
 
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[RecordPortion, None]:
         last = files_in(folder_of(self._root, place), "avro")[-1]
@@ -346,7 +348,7 @@ def test_it_follows_a_topic_until_it_is_stopped(rig: Rig) -> None:
     run_until(lambda: transfer.lanes[0].read_to == 12)
     assert rig.landed() == []
     rig.write(12, 3)
-    run_until(lambda: transfer.lanes[0].committed == 15)  # a file is due after its time, too
+    run_until(lambda: transfer.lanes[0].committed == 15)  # a file is also due when its time is over
     rig.write(15, 1)
     run_until(lambda: transfer.lanes[0].read_to == 16)
     transfer.stop()
@@ -383,7 +385,7 @@ def test_a_cluster_that_refuses_every_topic_ends_the_copy(rig: Rig) -> None:
 
 
 def test_a_partition_without_a_leader_stops_no_other(rig: Rig) -> None:
-    """It is copied to the end that it has when its leader is back."""
+    """It is copied up to its end at the return of its leader."""
     both = two_topics(rig)
     rig.cluster.partition("u").elect(-1)
 
@@ -396,7 +398,7 @@ def test_a_partition_without_a_leader_stops_no_other(rig: Rig) -> None:
 
 
 def two_topics(rig: Rig) -> TopicSelection:
-    """Topic `u` beside `t`, with three records."""
+    """Create topic `u` with three records, and select it with `t`."""
     rig.cluster.create_topic("u", 1, 1)
     rig.write(0, 3, "u")
     return TopicSelection("t|u")

@@ -1,4 +1,4 @@
-"""Transforms by name: the built-in ones, and those that somebody else has installed."""
+"""Test transforms by name, built-in and installed ones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_plug_in_that_fails_is_named() -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package with an entry point, as an installer leaves it."""
+    """Install a package with entry points."""
     (tmp_path / "shouting.py").write_text(
         "def upper(text):\n"
         "    return lambda record: record._replace(key=(record.key or b'').upper() + text.encode())\n"

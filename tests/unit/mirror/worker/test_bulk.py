@@ -1,4 +1,4 @@
-"""Leases reach a worker in time, whatever else it is sent: real processes over real socket pairs."""
+"""Test that leases reach a worker in time among bulk messages, with real processes and socket pairs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.builders import a_spec
 ROOT: Final = Path(__file__).parents[4]
 LEASE_SECONDS: Final = 12.0
 TURN_SECONDS: Final = 6.0
-"""From one turn of the control process to the next: a lease is extended twice in its length."""
+"""Interval between turns of the control process; it extends a lease twice in its duration."""
 LONG: Final = CopyPolicy(transforms=tuple(f"drop-header:{number}{'x' * 970}" for number in range(10)))
 
 
@@ -49,7 +49,7 @@ def lanes(count: int, group: str, policy: CopyPolicy) -> list[LaneSpec]:
 
 
 def unique(count: int, group: str) -> list[LaneSpec]:
-    """Lanes of which no two have the same policy, some 10 kB each."""
+    """Return lanes with different policies, of about 10 kB each."""
     line = "x" * 960
     return [
         a_spec(
@@ -60,7 +60,7 @@ def unique(count: int, group: str) -> list[LaneSpec]:
 
 
 def started_by(pool: WorkerPool, specs: list[LaneSpec]) -> set[LaneKey]:
-    """Lanes that the worker has started, as the control process hears of it turn by turn."""
+    """Return the lanes that the worker started, with a lease extension in every turn."""
     (worker,) = pool.workers
     inbox, clock = pool._inbox, SystemClock()
     pool.send(worker, ExtendLease(clock.monotonic() + LEASE_SECONDS))

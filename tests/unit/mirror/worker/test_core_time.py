@@ -1,4 +1,4 @@
-"""Whether a worker process had a core when it could have used one."""
+"""Test the time for which a worker process waited for a core."""
 
 from __future__ import annotations
 

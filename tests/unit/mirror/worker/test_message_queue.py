@@ -1,4 +1,4 @@
-"""In which order, and in which parts, a worker gets what it is sent."""
+"""Test the order and the chunks in which a worker receives messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The places of a pool, with real processes whose channel somebody else holds, too."""
+"""Test the slots of a pool with real processes, whose channels other processes may keep open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STARTS_A_CHILD = "sleep 600 & echo started; exec sleep 600"
 
 
 class Holders:
-    """Starts workers, each with a child that inherits its channel."""
+    """Workers that each have a child process that inherits the channel."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[bytes]] = []
@@ -89,7 +89,7 @@ def test_a_worker_that_has_ended_is_replaced_though_its_channel_stays_open(
     first.kill()
     first.wait()
     pool.look()
-    assert inbox.empty(), "its last words may still be read"
+    assert inbox.empty(), "its last messages may still be unread"
     clock.advance(2.0)
     pool.look()
     gone = inbox.get_nowait()

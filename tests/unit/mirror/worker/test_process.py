@@ -1,4 +1,4 @@
-"""A worker process copies as long as its lease lasts."""
+"""Test that a worker process copies only while its lease lasts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEASE_SECONDS: Final = 10.0
 
 
 class Engine:
-    """Counts the rounds in which it copies."""
+    """An engine that counts its rounds."""
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -30,7 +30,7 @@ class Engine:
 
 
 class FreezingReports:
-    """Reports during which the process is frozen for longer than its lease, in the third round."""
+    """Reports during which the process freezes in the third round, for the duration of its lease."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What a worker of the service says of its own accord, and when."""
+"""Test which reports a worker sends unrequested, and when."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = a_key("t-0")
 
 
 class Measured:
-    """An engine that has measured two lanes of a task, and the sink of the measurements."""
+    """An engine with measurements of two lanes of a task, and the sink of the measurements."""
 
     def __init__(self) -> None:
         self.lanes = [a_measurement("orders", "source", n, 5_000, 30, 0) for n in (0, 2)]
@@ -69,14 +69,14 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     start = clock.monotonic()
     assert reports.due(start) == ()
     measured.dropped = Drops(3, "queue full")
-    assert reports.due(start + 0.5) == (), "the sink is asked once a second"
+    assert reports.due(start + 0.5) == (), "the sink is read once a second"
     assert reports.due(start + 1.0) == (RecordsDropped(measured.dropped),)
     assert reports.due(start + 2.0) == ()
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
     assert [one.checkpoint for one in said.rates] == [7, 7]
     assert [one.offset_ms for one in said.rates] == [-60_000, 0]
-    assert said.rates[0].core.busy is None, "nobody knows who used it"
+    assert said.rates[0].core.busy is None, "the use of the core is unknown"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     assert said.waiting == ((KEY, (None, 4.0)),)
     (sums,) = said.sums

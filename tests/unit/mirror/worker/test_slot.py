@@ -1,4 +1,4 @@
-"""When a worker process is killed and when the next one starts, as decided from moments alone."""
+"""Test when a worker process is killed and the next one started, decided from times alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop that turns lives; one that does not ends, and says where it stood."""
+"""Test the watchdog: it ends a process whose loop hangs, and prints the stack."""
 
 from __future__ import annotations
 

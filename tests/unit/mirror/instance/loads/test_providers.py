@@ -61,7 +61,7 @@ class Asked:
 
 
 class Service:
-    """Two datastreams of one source cluster, one of which chooses a load provider."""
+    """Two datastreams with the same source cluster; one chooses its load provider."""
 
     def __init__(self) -> None:
         self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), Asked()

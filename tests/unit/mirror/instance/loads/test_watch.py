@@ -68,7 +68,7 @@ class Provider:
 
 
 class Rig:
-    """A leader with one datastream that has been planned."""
+    """A leader with one datastream, which is planned only at the start."""
 
     def __init__(self) -> None:
         self.provider, self.server = Provider(), FakeZooKeeper()
