@@ -15,7 +15,7 @@ PRODUCE = 0
 TIMED_OUT, NOT_AUTHORIZED = 7, 29
 PROGRESS = "headrace-progress"
 AT_LEAST_ONCE = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
-"""After a restart, records without a stored checkpoint are copied again."""
+"""Policy under which a restart copies records without a stored checkpoint again."""
 
 
 def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str = "") -> None:

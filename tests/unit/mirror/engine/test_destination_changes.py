@@ -1,4 +1,4 @@
-"""Test a destination that rejects, loses records, moves leaders or responds late."""
+"""Test destinations that reject or lose records, move leaders or respond late."""
 
 from __future__ import annotations
 

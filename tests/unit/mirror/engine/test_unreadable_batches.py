@@ -192,7 +192,7 @@ class Log:
 
 
 def check_cell(new_fakes: NewFakes, case: Case, *, crashes: bool = False) -> None:
-    """Copy the log, with a restart if `crashes`, and compare every record and every offset class."""
+    """Copy the log, with a crash if `crashes`, and compare every record and every offset class."""
     fakes = new_fakes(options=OPTIONS)
     log = Log(fakes, case)
     policy = CopyPolicy(guarantee=case.guarantee, on_rejection=case.policy, **case.cause.policy)

@@ -127,7 +127,7 @@ def test_a_late_answer_counts_until_a_prompt_one_comes() -> None:
     answers.answered(100.0, 106.0, 0)
     assert answers.silence(106.5, 106.5) == (100.0, "answers after 6 s")
     answers.answered(106.5, 114.0, 0)
-    # The text is unchanged after 7.5 s, a small difference.
+    # A response after 7.5 s does not change the text.
     assert answers.silence(114.5, 120.0) == (100.0, "answers after 6 s"), "about"
     answers.answered(114.5, 127.5, 0)
     assert answers.silence(128.0, 128.0) == (100.0, "answers after 13 s")
