@@ -97,7 +97,7 @@ class Service:
                 self.rig.leader.tick()
 
     def scale(self, factor: float, *partitions: TopicPartition) -> None:
-        """Multiply the rate of these partitions, or of all if none are given."""
+        """Set these partitions (all if none are given) to `factor` times the original rate."""
         wanted = partitions or ALL
         self.samples.known = {one: RATE * (factor if one in wanted else 1) for one in ALL}
 
