@@ -1,5 +1,4 @@
-"""Test hostile values in requests and in ZooKeeper: responses are well-formed and other datastreams
-copied."""
+"""Test hostile values in requests and in ZooKeeper: valid responses, and no effect on other datastreams."""
 
 from __future__ import annotations
 

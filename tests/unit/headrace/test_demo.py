@@ -1,4 +1,4 @@
-"""A demonstration that breaks off: the report says where and why."""
+"""Test the demonstration: reports of failures, servers left running, compilation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HOUSE = Path(__file__).parents[3]
 
 
 class Breaking(DemoProcesses):
-    """Servers that do not come up."""
+    """Processes whose stack fails to start."""
 
     def __init__(self, home: Path, failure: BaseException) -> None:
         super().__init__(home, 0, lambda _: None)
@@ -78,7 +78,7 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
 
 
 class Answering(DemoProcesses):
-    """Its instances are commands that do nothing."""
+    """Processes whose instances are commands that do nothing."""
 
     def start_instance(self, name: str) -> None:
         self.processes[name] = ManagedProcess(name, ["sleep", "600"]).start(releasable=True)
