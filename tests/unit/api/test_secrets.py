@@ -87,8 +87,7 @@ def test_what_was_read_can_be_sent_back(secretive: Site) -> None:
 
 @pytest.mark.parametrize("metadata", [{"note": REDACTED}, {"api-key": REDACTED}])
 def test_what_stands_for_a_secret_is_none(secretive: Site, metadata: dict[str, str]) -> None:
-    """An export applied elsewhere or under another name would otherwise store the placeholder as the
-    secret."""
+    """An export applied elsewhere or under another name must not store the placeholder as the secret."""
     body = a_body("copy", source={"cluster": "source", "topics": "v"}, metadata={"owner": "b", **metadata})
     answer = secretive.client.post("/v1/datastreams", json=body)
     assert (answer.status_code, "secret" in answer.text) == (400, True)

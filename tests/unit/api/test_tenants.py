@@ -85,7 +85,7 @@ def test_brooklins_clients_do_not_widen_internal_topics(guarded: Guarded) -> Non
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Guarded:
-    """Return clusters on which datastreams may use only groups named `shared-*`, `mine` or `theirs`."""
+    """Return a site whose source limits the groups of datastreams to `shared-*`, `mine` and `theirs`."""
     groups = {"source": ["shared-*", "mine", "theirs"], "destination": ["*"]}
     return Guarded(
         tmp_path,

@@ -17,8 +17,7 @@ from tests.unit.headrace.conftest import Headrace, Serve, Write
 
 
 class Instances(httpx.BaseTransport):
-    """Instances of one service by host. `failures`: effects of requests; `asked`: hosts of the requests so
-    far."""
+    """Instances of one service by host. `failures`: errors by host; `asked`: hosts of the requests so far."""
 
     def __init__(self, site: Site) -> None:
         self._inner = InProcess(site.app)
