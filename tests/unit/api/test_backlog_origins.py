@@ -21,8 +21,7 @@ NOW_MS: Final = 1_700_000_000_000
 def a_lane(
     began_before: float, age_ms: int | None, lost_before: float | None = None
 ) -> tuple[LaneStatus, float]:
-    """Return a lane that has copied for `began_before` seconds, in time by its movement, and the present
-    time."""
+    """Return a lane in time that has copied for `began_before` seconds, and the present time."""
     life = PartitionLife().run(60, 100, 99)
     waiting = int(life.end) - life.checkpoint
     rate = LaneRate(a_key("t-0"), SOURCE, 5_000.0, 50.0, waiting, age_ms)

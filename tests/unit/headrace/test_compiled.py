@@ -117,7 +117,7 @@ def test_who_finds_another_that_compiles_waits_for_it(home: Path, monkeypatch: p
             lambda: any(
                 "->" in line and waiter in line for line in Path("/proc/locks").read_text().splitlines()
             ),
-            "it waits",
+            "the second build waits",
         )
         build_folder(home).mkdir()
         fcntl.flock(lock, fcntl.LOCK_UN)

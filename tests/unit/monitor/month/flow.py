@@ -43,10 +43,10 @@ def daily(rng: np.random.Generator, most: float, least: float, weekend: float = 
 
 @dataclass
 class Flow:
-    """Traffic of a datastream. `written` and `capacity`: records per second. `halted`: steps in which nothing
-    is copied and the service reports it; `unknown`: steps in which the age of the oldest record is also
-    unknown. `late_ones`: steps in which one record arrives seconds late without a lasting cause. `paused`:
-    steps in which an operator prevents copying, including those before its creation."""
+    """Traffic of a datastream. `written` and `capacity`: records per second. `halted`: steps in which copying
+    stops and the service reports it; `unknown`: steps in which the age of the oldest record is also unknown.
+    `late_ones`: steps in which one record arrives seconds late without a lasting cause. `paused`: steps in
+    which an operator prevents copying, including those before its creation."""
 
     written: Floats
     capacity: Floats
@@ -108,8 +108,7 @@ class Flow:
         return np.asarray(odds / (1 + odds))
 
     def fall(self, step: int) -> float:
-        """Return the decrease of the backlog per second over the last two steps, 0 unless it shrank in
-        both."""
+        """Return the decrease of the backlog per second in the last two steps, 0 unless it shrank in both."""
         before, between, now = self.waiting[step - 2 : step + 1].tolist()
         return float((before - now) / (2 * STEP_SECONDS)) if before > between > now > 0 else 0.0
 
