@@ -64,7 +64,7 @@ def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
 
 
 def test_what_may_succeed_later_is_never_the_callers_fault() -> None:
-    """Except errors that require action of the caller: read again, or send fewer requests."""
+    """Errors that require action of the caller are excepted: read again, or send fewer requests."""
     callers = (errors.VersionConflict, errors.TooOften)
     for kind in family(errors.HeadraceError):
         if kind.retriable and kind not in callers:

@@ -44,7 +44,7 @@ class Silent:
 
 
 class Counted(ClusterTurns):
-    """Count the calls that request a turn."""
+    """Turns that count the calls requesting one."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock.monotonic)

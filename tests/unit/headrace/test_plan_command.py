@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 class Headrace:
-    """Run `headrace plan …` in this process in a folder without settings, and capture its output."""
+    """Callable that runs `headrace plan …` in this process in a folder without settings."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch

@@ -238,7 +238,8 @@ def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
 
 
 def _outages(world: World, rng: np.random.Generator) -> Flags:
-    """Add an outage of a source, of the destination and of Pinot, and return the steps of the last one."""
+    """Add an outage of a source, a destination and Pinot at random hours; return the steps of the last
+    one."""
 
     def some(day: int, minutes: int) -> slice:
         first = int(rng.integers(day * PER_DAY, (day + 2) * PER_DAY))

@@ -150,7 +150,7 @@ def test_a_new_lane_that_works_off_its_backlog_keeps_ahead_from_its_second_repor
 
 
 def test_by_time_a_lane_keeps_ahead_where_the_oldest_record_grows_younger() -> None:
-    """The backlog is as old as the retention of one hour and is copied at ten times the rate of time."""
+    """The backlog is as old as the retention of one hour; each second copies ten seconds of it."""
     life = PartitionLife(3_590).keeping(Retention(HOUR_MS))
     life.report()
     life.run(10, 1, 10)
@@ -184,7 +184,7 @@ def test_a_lane_that_gains_and_loses_by_turns_is_not_excused_by_its_last_gain() 
 
 
 def test_what_is_late_with_fewer_records_than_before_may_still_be_lost() -> None:
-    """No more records arrive, and a tenth of the former rate is copied: the remaining records grow older."""
+    """Records stop arriving, and a tenth of the former rate is copied: the remaining records grow older."""
     life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(700_000))
     for _ in range(8):
         life.run(5, 0, 10)
