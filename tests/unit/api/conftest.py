@@ -1,4 +1,4 @@
-"""The application of every test here."""
+"""Fixtures: the application with and without access control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site that asks who calls, and somebody of each role."""
+"""A site with access control and a principal of each role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEOPLE: Final = {
 
 
 class Guarded:
-    """A site that asks who calls, with a datastream of `mine` and one of `theirs`."""
+    """A site with access control, with a datastream owned by `mine` and one owned by `theirs`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What callers get who may not: no token, a wrong one, another's datastream, forged names, detours."""
+"""Test responses to unauthorized calls: bad tokens, foreign datastreams, forged names, path tricks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def calls() -> Iterator[tuple[str, str, Action | None]]:
 
 
 def kind_of(answer: Response) -> str:
-    """Of the error, on either surface."""
+    """Return the error kind from a response of either REST interface."""
     body = answer.json()
     return str(body.get("kind") or body["exceptionClass"].rpartition(".")[2])
 
@@ -54,7 +54,7 @@ def test_without_a_token_nobody_gets_anything(guarded: Guarded) -> None:
     nobody = guarded.site.client
     for method, path, action in calls():
         if action is Action.PAGES:
-            continue  # tests/unit/api/test_web_pages.py
+            continue  # covered by tests/unit/api/test_web_pages.py
         answer = nobody.request(method, path, content=b"{not even JSON")
         assert answer.status_code == 401, (method, path)
         assert "orders" not in answer.text
@@ -147,7 +147,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(guarded: Guarded) -> None
 
 
 def changes_of(name: str) -> list[tuple[str, str, Any]]:
-    """Every call that would change the datastream, or its tasks."""
+    """Return every call that would change the datastream or its tasks."""
     path, body = f"/v1/datastreams/{name}", a_body(name, metadata={"owner": "mine"})
     definition = {key: value for key, value in body.items() if key != "name"}
     return [
@@ -216,14 +216,14 @@ def test_an_owner_joins_no_group_of_another(guarded: Guarded, key: str) -> None:
 
 
 def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -> None:
-    """Two owners share tasks: only who may change both may change them together."""
+    """Two owners share tasks: changing them requires rights to both datastreams."""
     guarded.site.source.topics |= {"v": guarded.site.source.topics["t"]}
     metadata = {"owner": "mine", "system.taskPrefix": "mine"}
     body = a_body("guest", source={"cluster": "source", "topics": "v"}, metadata=metadata)
     assert guarded.admin.post("/v1/datastreams", json=body).status_code == 201
     given = guarded.admin.patch("/v1/datastreams/guest", json={"owner": "theirs"}, headers={"If-Match": "*"})
     assert (given.status_code, "owner" in given.text) == (400, True)
-    stored = guarded.site.definitions.get(DatastreamName("guest"))  # a former version let them differ
+    stored = guarded.site.definitions.get(DatastreamName("guest"))  # allowed by earlier versions
     parted = {**stored.datastream.metadata, "owner": "theirs"}
     guarded.site.definitions.replace(stored, replace(stored.datastream, metadata=parted))
     guarded.site.tick()
@@ -236,7 +236,7 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     assert owner.request(*call, json={"entities": entities}, headers=headers).status_code == 403
     for change in ({"limits": {"max_tasks": 2}}, {"placement": {"strategy": "simple"}}):
         answer = owner.patch("/v1/datastreams/mine", json=change, headers={"If-Match": "*"})
-        assert answer.status_code == 403, "the tasks are another's, too"
+        assert answer.status_code == 403, "the tasks also belong to another owner"
     for path in ("rebalance", "datastreams/mine/plan", "datastreams/mine/move"):
         sent: dict[str, Any] = {"datastream": "mine"} if path == "rebalance" else {}
         sent = {"partitions": ["t-0"], "instance": "one"} if path.endswith("move") else sent

@@ -1,4 +1,4 @@
-"""What each role may call: every endpoint is in the table, and every role is asked about every action."""
+"""Test the permissions of each role: every endpoint is in the table, every role tried with every action."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_whoever_lacks_one_of_the_rights_is_refused() -> None:
 
 
 def test_what_the_application_itself_holds_has_no_right_to_anything() -> None:
-    """An endpoint that forgets to ask for the caller's use cases cannot write."""
+    """An endpoint that does not use the caller's use cases cannot write."""
     site = Site()
     site.create()
     app = create_app(site.app.state.services)

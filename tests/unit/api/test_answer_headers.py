@@ -1,4 +1,4 @@
-"""No cache keeps an answer, and no browser takes it for another type, refusals and defects included."""
+"""Test that every response, errors and defects included, prevents caching and content type sniffing."""
 
 from __future__ import annotations
 

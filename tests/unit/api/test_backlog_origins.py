@@ -1,4 +1,4 @@
-"""What has left the backlog of a lane, and when."""
+"""Test the origin of a lane's backlog, and the time at which it arose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW_MS: Final = 1_700_000_000_000
 def a_lane(
     began_before: float, age_ms: int | None, lost_before: float | None = None
 ) -> tuple[LaneStatus, float]:
-    """It copies for that time; nothing has waited for as long as movement calls late."""
+    """Return a lane in time that has copied for `began_before` seconds, and the present time."""
     life = PartitionLife().run(60, 100, 99)
     waiting = int(life.end) - life.checkpoint
     rate = LaneRate(a_key("t-0"), SOURCE, 5_000.0, 50.0, waiting, age_ms)

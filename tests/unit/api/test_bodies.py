@@ -1,4 +1,4 @@
-"""What a body costs others: none is looked at while a call of a few bytes waits, and no answer is long."""
+"""Test the cost of request bodies: small ones are checked first, and no error response is long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = b"[" + b"1," * 400_000 + b"1]"
 
 
 async def served(*bodies: bytes) -> list[int]:
-    """Sizes of the bodies of calls that come together, in the order in which the application gets them."""
+    """Return the sizes of concurrently received bodies in the order in which the application reads them."""
     order: list[int] = []
 
     async def application(_: Scope, receive: Receive, __: Send) -> None:
@@ -28,7 +28,7 @@ async def served(*bodies: bytes) -> list[int]:
         raise error
 
     async def send(_: Message) -> None:
-        raise AssertionError("nothing is answered here")
+        raise AssertionError("unexpected response")
 
     def call(body: bytes) -> Receive:
         async def receive() -> Message:

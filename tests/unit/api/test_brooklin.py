@@ -1,7 +1,7 @@
-"""/datastream and /health, byte for byte as Brooklin's clients know them.
+"""Test that /datastream and /health match Brooklin byte for byte.
 
-The exchanges are those of its Java client (protocol 2.0.0) and of plain curl (no header, which is
-1.0.0).
+The exchanges come from its Java client (protocol 2.0.0) and from plain curl, which sends no version header
+(1.0.0).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CREATE = (
 
 
 def terms(cluster_of_address: Callable[[str], ClusterRef]) -> RestliConfiguration:
-    """The source cluster is reached through TLS, the destination is not."""
+    """Return a configuration with TLS for the source cluster only."""
     return RestliConfiguration(
         cluster_of_address, DESTINATION, {SOURCE}, {"kafkaMirroringConnector"}, {"kafkaTransportProvider"}
     )
 
 
 def document(**change: Any) -> dict[str, Any]:
-    """What the CLI sends, changed; None removes a field."""
+    """Return the definition that the CLI sends, with `change` applied; None removes a field."""
     whole = {
         "name": "m1",
         "connectorName": "kafkaMirroringConnector",
@@ -266,7 +266,7 @@ def test_health_says_which_task_stands_still_and_of_which_connector_it_is(client
 
 
 def read(value: dict[str, Any]) -> Any:
-    """As the service does."""
+    """Parse a definition as the service does."""
     known = {"source-host:9092": SOURCE}
     return datastream_from_restli(value, terms(lambda address: known.get(address, ClusterRef(address))))
 

@@ -1,6 +1,6 @@
-"""PUT /datastream as Brooklin's Java client sends it (a batch of one), as its generated builder and curl do.
+"""Test PUT /datastream as sent by Brooklin's Java client (a batch of one), its generated builder, and curl.
 
-The exchanges are those recorded from Brooklin's own client and server, with the names of the clusters here.
+The exchanges were recorded from Brooklin's own client and server; only the cluster names differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JAVA = {VERSION: "2.0.0", "X-LI-R2-W-MsgType": "REST"}
 
 
 def create(site: Site, name: str = "check-1", topics: str = "^t$", **metadata: str) -> dict[str, Any]:
-    """READY; the definition as a GET answers it, which is what the client changes and sends."""
+    """Create a READY datastream and return its definition as GET returns it, ready to be sent back."""
     document = {
         "name": name,
         "connectorName": "kafkaMirroringConnector",
@@ -85,7 +85,7 @@ def test_an_update_of_one_has_no_body(site: Site) -> None:
     assert not stored.selection.matches("x")
     again = read(site.client)
     assert site.client.put("/datastream/check-1", json=again, headers=JAVA).status_code == 200
-    assert site.stored("check-1") == stored, "what is sent back as it came changes nothing"
+    assert site.stored("check-1") == stored, "an unmodified definition changes nothing"
 
 
 def test_what_the_interface_does_not_show_stays(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""The id that a cluster reports gives no rights to the owner of a datastream that names its address."""
+"""Test that the cluster id reported at an address grants no rights to owners of datastreams that name it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDS: Final = pytest.mark.parametrize("end", ["source", "destination"])
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Guarded:
-    """The owner may neither read nor write the aliases, and has a cluster and a proxy of its own."""
+    """Return a site whose owner may not read or write the aliases, but has a cluster and a proxy."""
     some = ["a*", "p*"]
     rights = {
         alias: KafkaCluster(bootstrap_servers=address, readers=some, writers=some, adopters=[])
@@ -40,7 +40,7 @@ def guarded(tmp_path: Path) -> Guarded:
 
 
 def create(guarded: Guarded, end: str, role: str = "owner") -> Response:
-    """Name the proxy at one end."""
+    """Create a datastream with the proxy at one end."""
     ends = {"source": FREE, "destination": FREE, end: PROXY}
     source, destination = {"cluster": ends["source"], "topics": "x"}, {"cluster": ends["destination"]}
     body = a_body("sly", source=source, destination=destination, metadata={"owner": "mine"})
@@ -49,7 +49,7 @@ def create(guarded: Guarded, end: str, role: str = "owner") -> Response:
 
 
 def impersonate(guarded: Guarded, alias: str) -> None:
-    """The proxy passes everything on to the cluster of an alias from now on."""
+    """Make the proxy forward everything to the cluster of an alias."""
     guarded.site.clusters[PROXY] = guarded.site.clusters[ClusterRef(alias)]
 
 
@@ -66,7 +66,7 @@ def problem(guarded: Guarded) -> str:
 
 @ENDS
 def test_who_lies_once_is_held_to_it(guarded: Guarded, end: str) -> None:
-    """Also where the lie ends before the leader has looked at the cluster for the first time."""
+    """The id recorded at creation applies even if the leader reads the cluster for the first time later."""
     lie = guarded.site.clusters[PROXY].identity
     assert create(guarded, end).status_code == 201
     impersonate(guarded, end)
@@ -130,7 +130,7 @@ def test_a_restart_goes_on_where_the_source_is_away(guarded: Guarded) -> None:
 
 
 def test_topics_are_not_adopted_by_another_name_of_their_cluster(guarded: Guarded) -> None:
-    """Who may write to the alias, and adopt nothing there, names its address."""
+    """A principal that may write to the alias but not adopt its topics names its address instead."""
     guarded.site.clusters[PROXY] = guarded.site.destination
     guarded.site.destination.topics |= FakeTopicAdmin(x=1).topics
     assert create(guarded, "destination", "operator").status_code == 201

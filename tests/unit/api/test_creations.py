@@ -1,4 +1,4 @@
-"""Creations on /v1 that are sent again."""
+"""Test repeated creations on /v1."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_creation_whose_answer_was_lost_is_found(site: Site) -> None:
     assert create(site.client, a_body()).status_code == 409
     assert create(site.client, a_body(), KEY).status_code == 201
     assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
-    assert len(told(site)) == 1, "its event is stored with it"
+    assert len(told(site)) == 1, "the event is stored with the datastream"
 
 
 def told(site: Site) -> list[str]:
@@ -188,7 +188,7 @@ def test_what_is_no_key_is_refused(site: Site, keys: tuple[str | bytes, ...]) ->
 
 
 def identity(name: str, source: str, destination: str) -> dict[str, Any]:
-    """Topic `t` under its own name."""
+    """Return a datastream that copies topic `t` without renaming it."""
     there = {"cluster": destination, "name": "*"}
     return a_body(name, source={"cluster": source, "topics": "t"}, destination=there)
 
@@ -197,7 +197,7 @@ THERE: Final = identity("there", "source", "destination")
 
 
 def member(name: str, topic: str, **more: Any) -> dict[str, Any]:
-    """One that shares tasks with the others."""
+    """Return a datastream that shares tasks with the other members."""
     shared = {"owner": "tests", "system.taskPrefix": "shared", **more.pop("metadata", {})}
     return a_body(name, source={"cluster": "source", "topics": topic}, metadata=shared, **more)
 
@@ -213,7 +213,7 @@ def member(name: str, topic: str, **more: Any) -> dict[str, Any]:
 def test_of_two_at_once_that_must_not_both_be_the_leader_leaves_the_later_out(
     other: dict[str, Any], why: str
 ) -> None:
-    """Neither is stored when the other is looked at, so that both are accepted; what is copied is one's."""
+    """Neither is stored when the other is validated, so both are accepted; only the first one is copied."""
     one, two = two_sites()
     two.clock.advance(1)
 
@@ -274,7 +274,7 @@ def test_of_two_at_once_that_contradict_each_other_one_is_refused() -> None:
 def test_of_two_stored_ones_that_contradict_each_other_the_later_has_the_problem(
     mine: dict[str, Any], theirs: dict[str, Any], what: str, counts: str
 ) -> None:
-    """Older versions do not guard groups. Both are copied, and the problem says which fields count."""
+    """Older versions do not guard groups. Both are copied, and the problem names the effective values."""
     one, two = two_sites()
     one.source.create(TopicDescription("u", 4))
     two.source.create(TopicDescription("u", 4))

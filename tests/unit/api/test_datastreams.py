@@ -1,4 +1,4 @@
-"""/v1/datastreams"""
+"""Test /v1/datastreams."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CHOICES = {
     "provider none",
     "headrace-start-positions": '{"orders":{"0":12,"3":0}}',
 }
-"""What FULL says by fields, as metadata."""
+"""The fields of FULL as metadata."""
 
 
 def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) -> None:
@@ -144,12 +144,12 @@ def test_keys_of_the_metadata_say_what_fields_say(client: Client, site: Site) ->
         | {"name": "both", "metadata": CHOICES}
         | {"destination": {"cluster": "destination", "name": "b.*"}}
     )
-    assert client.post("/v1/datastreams", json=both).status_code == 201, "the same, said twice"
+    assert client.post("/v1/datastreams", json=both).status_code == 201, "redundant but consistent"
     brooklin = client.get("/datastream/full").json()
     positions = CHOICES["headrace-start-positions"]
     keys = {key: value for key, value in CHOICES.items() if value != positions}
     keys["system.start.position"] = positions
-    assert keys.items() <= brooklin["metadata"].items(), "Brooklin's clients see the keys"
+    assert keys.items() <= brooklin["metadata"].items(), "Brooklin's clients must see the keys"
 
 
 def test_all_that_is_wrong_with_a_creation_is_said_at_once(client: Client, site: Site) -> None:
@@ -272,7 +272,7 @@ def test_brooklins_keys_of_what_is_a_field_here_say_the_same_or_are_refused(
     assert client.post("/v1/datastreams", json=body).status_code == 201
     change = {"limits": {"max_tasks": 5}, "metadata": {"note": "n"}}
     changed = client.patch("/v1/datastreams/orders", json=change, headers={"If-Match": "*"})
-    assert changed.status_code == 200, "a key that was there before holds nothing up"
+    assert changed.status_code == 200, "an existing key must not block the change"
     assert client.get("/datastream/orders").json()["metadata"]["maxTasks"] == "5"
 
 
@@ -540,7 +540,7 @@ def test_every_topic_is_taken_only_where_that_is_said(client: Client, site: Site
     assert client.patch("/v1/datastreams/all", json=said, headers=header).status_code == 200
     found = client.get("/v1/datastreams/all").json()
     assert found["source"]["match_all"]
-    del found["source"]["match_all"]  # as one who does not know the field sends it back
+    del found["source"]["match_all"]  # as a client that does not know the field sends it back
     assert client.put("/v1/datastreams/all", json=found, headers=header).status_code == 200
 
 
@@ -588,7 +588,7 @@ def test_a_start_may_have_positions(client: Client, site: Site) -> None:
     kept = client.patch(path, json={"owner": "others"}, headers={"If-Match": "*"})
     assert kept.json()["start_positions"] == {"t": {"1": 12}}
     whole = {key: one for key, one in kept.json().items() if key != "start_positions"}
-    assert client.put(path, json=whole, headers={"If-Match": "*"}).status_code == 200, "it may be left out"
+    assert client.put(path, json=whole, headers={"If-Match": "*"}).status_code == 200, "the field is optional"
     for change in ({"t": {"1": 13}}, {"u": {"0": 1}}, None):
         refused = client.patch(path, json={"start_positions": change}, headers={"If-Match": "*"})
         assert refused.status_code == 422

@@ -1,4 +1,4 @@
-"""/diag and /health: what an instance says of the lanes that it has."""
+"""Test /diag and /health: the report of an instance about its own lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dry runs of creations, deletions, pauses, stops, resumes: what they would do, and that nothing is done."""
+"""Test dry runs of creations, deletions, actions and moves: they report the effect and change nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIONS: Final[dict[str, tuple[str, str, Any]]] = {
 
 @pytest.fixture
 def two(site: Site) -> Site:
-    """Two datastreams, of which each has lanes."""
+    """Return a site with two datastreams, both with lanes."""
     site.source.create(TopicDescription("u", 2))
     site.create("orders")
     site.create("users", source={"cluster": "source", "topics": "u"})
@@ -75,7 +75,7 @@ def test_what_would_stop_is_said_and_goes_on(two: Site, action: str, status: str
     assert all("created" in one for one in told)
     assert ask(two, action).status_code in {200, 202}
     two.tick()
-    assert lanes(two) == {"u-0", "u-1"}, "what was said came true"
+    assert lanes(two) == {"u-0", "u-1"}, "the dry run must predict the result"
     tasks = two.client.get("/v1/plan").json()["tasks"]
     assert [one["datastream"] for one in tasks] == ["orders"] * left + ["users"]
 
@@ -202,7 +202,7 @@ def test_a_move_is_shown_with_its_lanes_and_what_it_costs_and_comes_true() -> No
     assert one.client.post(f"{PATH}/move", json=body).status_code == 202
     settle(one, two)
     homes = {one["task"]: one["instance"] for one in two.client.get("/v1/plan").json()["tasks"]}
-    assert homes == {"orders-0": task["instance"], "orders-1": there}, "what was said came true"
+    assert homes == {"orders-0": task["instance"], "orders-1": there}, "the dry run must predict the result"
 
 
 def test_what_a_move_would_not_move_is_said(two: Site) -> None:

@@ -1,4 +1,4 @@
-"""Every error of the tree has a status and a body that says what to do."""
+"""Test that every error class has a status and a response body with advice."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OURS = {
     errors.EpochDiverged,
     errors.ServiceAnswerTooLarge,
 }
-"""What the caller can do nothing about: 500."""
+"""Errors that the caller cannot fix (500)."""
 BROOKLINS: dict[type[errors.HeadraceError], int] = {
     errors.RefusedFields: 400,
     errors.IllegalTransition: 405,
     errors.KeyReused: 409,
 }
-"""What Brooklin's server answers with another status than /v1 does."""
+"""Errors for which Brooklin's server uses another status than /v1."""
 
 
 def family(kind: type[errors.HeadraceError]) -> Iterator[type[errors.HeadraceError]]:
@@ -64,7 +64,7 @@ def test_every_error_has_a_status(kind: type[errors.HeadraceError]) -> None:
 
 
 def test_what_may_succeed_later_is_never_the_callers_fault() -> None:
-    """But what the caller itself has to do otherwise: read again, or ask less often."""
+    """Errors that require action of the caller are excepted: read again, or send fewer requests."""
     callers = (errors.VersionConflict, errors.TooOften)
     for kind in family(errors.HeadraceError):
         if kind.retriable and kind not in callers:

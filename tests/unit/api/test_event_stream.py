@@ -1,4 +1,4 @@
-"""Events as a stream: what a listener hears, and what it costs."""
+"""Test the event stream: the events that a listener receives, and their cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STREAM = {"Accept": "text/event-stream"}
 
 
 class Listener:
-    """One client of a feed: the messages of its stream, and the id that it would resume from."""
+    """A client of a feed, with the messages received and the id to resume from."""
 
     def __init__(
         self, feed: EventFeed, position: str | None = None, only: frozenset[str] | None = None
@@ -57,15 +57,15 @@ class Listener:
         return chunk is not None
 
     async def begun(self) -> Listener:
-        """It has been told where it stands."""
+        """Wait for the first id and return the listener."""
         while not self.id:
             await self._read()
         return self
 
     async def hear(self, count: int) -> list[str]:
-        """The sentences of the next messages; of a gap its type."""
+        """Return the sentences of the next messages; for a gap, its type."""
         while len(self._messages) < count:
-            assert await self._read(), "it ended"
+            assert await self._read(), "the stream ended early"
         heard, self._messages = self._messages[:count], self._messages[count:]
         return [one.get("event") or json.loads(one["data"])["sentence"] for one in heard]
 
@@ -80,7 +80,7 @@ class Listener:
 
 
 class Log:
-    """A log, and a feed of another session."""
+    """A log, and a feed that reads it in another session."""
 
     def __init__(self, beat_seconds: float = 60.0, most_listeners: int = 200) -> None:
         self.server = FakeZooKeeper()
@@ -151,7 +151,7 @@ def test_listeners_share_one_reader_that_waits_for_a_watch_and_ends_with_them() 
         for one in listeners:
             assert await one.hear(1) == ["before"]
         asked = len(log.session.log)
-        assert asked == 2  # the list, and what is new in it
+        assert asked == 2  # the list, and the new entries
         log.tell("now")
         for one in listeners:
             assert await one.hear(1) == ["now"]
@@ -244,6 +244,6 @@ def test_a_list_of_the_events_of_one_datastream_has_those_of_its_group(client: C
     site.create(metadata={"owner": "me", "system.taskPrefix": "shared"})
     site.create("users", destination={"cluster": "destination", "name": "u.*"})
     found = client.get("/v1/events", params={"datastream": "orders"}).json()
-    assert [one["kind"] for one in found if one["datastream"] != "shared"] == ["command"], "of its creation"
+    assert [one["kind"] for one in found if one["datastream"] != "shared"] == ["command"], "its creation"
     assert len(client.get("/v1/events", params={"datastream": "orders", "limit": 2}).json()) == 2
     assert client.get("/v1/events", params={"datastream": "nobody"}).json() == []

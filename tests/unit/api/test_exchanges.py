@@ -1,4 +1,4 @@
-"""Every recorded exchange between Brooklin's client and server, asked again of the service in memory."""
+"""Replay every recorded exchange between Brooklin's client and server against the service in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA: Final = Path(__file__).parents[2] / "data" / "brooklin" / "exchanges.json"
 
 
 def a_site() -> Site:
-    """With the topics of the record at the source."""
+    """Return a site with the recorded topics at the source."""
     site = Site()
     for topic in ("orders.a", "orders.b", "payments.a", "raw", "raw1", "raw2", "raw4"):
         site.source.topics[topic] = TopicDescription(topic, 4)

@@ -1,4 +1,4 @@
-"""One answer of all instances, whichever is asked; what one that cannot be asked costs."""
+"""Test responses that cover all instances, from any instance, and the cost of an unreachable one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL: Final = {"t-0", "t-1"}
 
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
-    """Two instances; each has one of the two partitions, and the first one leads."""
+    """Return two instances with one of the two partitions each; the first one is the leader."""
     one, two = two_sites()
     one.create(limits={"min_tasks": 2})
     settle(one, two)
@@ -77,7 +77,7 @@ def test_one_of_them_can_be_asked_for_alone_by_way_of_any(pair: tuple[Site, Site
             assert states(found) == {name: "answered"}
             mine = {str(key.partition) for key in site.app.state.services.status.lanes}
             assert {lane["partition"] for lane in found["lanes"]} == mine
-    assert [len(site.neighbours.asked) for site in pair] == [1, 1], "none asks itself"
+    assert [len(site.neighbours.asked) for site in pair] == [1, 1], "no instance sends requests to itself"
     answer = one.client.get("/v1/lanes", params={"instance": "nobody"})
     assert (answer.status_code, answer.json()["kind"]) == (404, "NotFound")
 
@@ -154,7 +154,7 @@ def test_only_an_instance_of_the_service_is_told_and_each_only_what_is_meant_for
 
 
 def test_what_listens_at_an_address_in_place_of_an_instance_is_not_believed(pair: tuple[Site, Site]) -> None:
-    """Another instance, another service, and one of the same name with another secret."""
+    """Try another instance, another service, and an instance of the same name with another secret."""
     one, _ = pair
     apps = one.neighbours._apps
     stranger = Site(FakeZooKeeper(), "two")
@@ -189,7 +189,7 @@ def test_a_secret_that_could_be_guessed_is_none() -> None:
 
 
 class Answering(httpx.AsyncBaseTransport):
-    """Answers as an instance that knows the secret does, when it is let."""
+    """Transport that signs like the addressed instance; hosts in `silent` never respond."""
 
     def __init__(self, credentials: FleetCredentials, silent: frozenset[str] = frozenset()) -> None:
         self._credentials = credentials
@@ -291,7 +291,7 @@ def test_an_instance_says_its_own_lanes_whoever_else_is_away() -> None:
     site = Site()
     site.create()
     site.session.disconnect()
-    assert site.client.get("/v1/lanes").status_code == 503, "who is here was never read"
+    assert site.client.get("/v1/lanes").status_code == 503, "the instances were never read"
     answer = site.client.get("/v1/lanes", params={"instance": "one"})
     assert {lane["partition"] for lane in answer.json()["lanes"]} == ALL
     assert "As-Of-Ms" not in answer.headers

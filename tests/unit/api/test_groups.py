@@ -1,4 +1,4 @@
-"""Datastreams that share tasks, changed one by one on /v1."""
+"""Test changes on /v1 to datastreams that share tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP: Final = {"owner": "tests", "system.taskPrefix": "shared"}
 
 @pytest.fixture
 def group(site: Site) -> Site:
-    """`a` has topic t and `b` topic u."""
+    """Return a site with a group of two datastreams: `a` has topic t and `b` topic u."""
     site.source.create(TopicDescription("u", 2))
     site.create("a", metadata=GROUP)
     site.create("b", metadata=GROUP, source={"cluster": "source", "topics": "u"})
@@ -47,7 +47,7 @@ def test_a_topic_goes_from_one_to_the_other_without_a_gap(group: Site) -> None:
     )
     assert patch(group, "b", {"source": {"topics": "u|t"}}).status_code == 200
     group.tick()
-    assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], []), "each is copied once"
+    assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], []), "each partition must be copied once"
     found = patch(group, "a", {"source": {"topics": "none"}}, dry_run="true").json()
     assert (found["starts"], found["stops"], found["moves"]) == ([], [], [])
     assert [one["partition"] for one in found["restarts"]] == ["t-0", "t-1"]
@@ -86,13 +86,13 @@ def test_limits_that_contradict_each_other_are_refused_until_there_is_room(group
 
 
 def test_limits_that_contradict_each_other_already_hold_up_no_other_change(group: Site) -> None:
-    """Two changes at the same moment are two definitions: each was checked beside what the other was."""
+    """Concurrent changes to two definitions: each was validated against the previous version of the other."""
     patch(group, "a", {"limits": {"min_tasks": 3}})
     stored = group.definitions.get(group.stored("b").name)
     group.definitions.replace(stored, replace(stored.datastream, limits=TaskLimits(1, 2)))
     group.tick(4)
     assert lanes(group) == ["t-0", "t-1", "u-0", "u-1"]
-    assert len(group.client.get("/v1/plan").json()["tasks"]) == 2, "the smaller maximum counts"
+    assert len(group.client.get("/v1/plan").json()["tasks"]) == 2, "the smaller maximum applies"
     for name in "ab":
         assert patch(group, name, {"metadata": {"note": "n"}}).status_code == 200
         assert patch(group, name, {"source": {"exclude": "x"}}).status_code == 200
@@ -117,7 +117,7 @@ def test_one_that_is_paused_or_deleted_leaves_the_others(group: Site) -> None:
 
 
 def test_members_give_one_consumer_group(site: Site) -> None:
-    """One that gives none commits to its own name; none can change it."""
+    """A member without `group.id` commits under its own name. The consumer group cannot be changed later."""
     site.create("a", metadata={**GROUP, "group.id": "mine"})
     document = {
         "name": "b",
@@ -150,7 +150,7 @@ CHANGES: Final = [
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_a_member_becomes_no_other_than_its_mates(group: Site, changes: Any) -> None:
-    """Or its owner would have said what becomes of the records of others, whom joining must not surprise."""
+    """Otherwise an owner would decide about the records of other owners."""
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, "a", changes, **query)
         assert (refused.status_code, "group shared" in refused.json()["detail"]) == (400, True)
@@ -159,7 +159,7 @@ def test_a_member_becomes_no_other_than_its_mates(group: Site, changes: Any) -> 
 
 
 def together(site: Site, **on_loss: str) -> Response:
-    """Change that of several members in one call."""
+    """Change `on_loss` of several members in one call."""
     entities = {name: site.client.get(f"/datastream/{name}").json() for name in on_loss}
     for name, value in on_loss.items():
         entities[name]["metadata"]["headrace.on-loss"] = value
@@ -188,9 +188,9 @@ def test_members_that_differ_already_change_in_other_things_and_become_alike(gro
 
 
 def test_members_that_choose_a_strategy_choose_the_same(group: Site) -> None:
-    """Each would plan the tasks of all."""
+    """Otherwise each strategy would plan the tasks of all members."""
     simple, assigner = ({"placement": {"strategy": name}} for name in ("simple", "assigner"))
-    assert patch(group, "b", simple).status_code == 200, "the other one leaves it to this one"
+    assert patch(group, "b", simple).status_code == 200, "the other member has no preference"
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, "a", assigner, **query)
         assert (refused.status_code, "placement strategy" in refused.text) == (400, True)
@@ -231,7 +231,7 @@ def test_all_that_share_tasks_are_paused_for_a_time_and_resumed(group: Site) -> 
     group.client.post(f"{SHARED}/pause", json={"for_seconds": 5})
     group.clock.advance(6)
     group.tick()
-    assert statuses(group) == {"a": "READY", "b": "READY"}, "the leader has lifted it of all"
+    assert statuses(group) == {"a": "READY", "b": "READY"}, "the leader must resume all members"
 
 
 def test_none_is_paused_where_one_cannot_be(group: Site) -> None:
@@ -295,7 +295,7 @@ def test_if_match_names_the_version_of_all(group: Site) -> None:
 @pytest.mark.parametrize("is_exact", [False, True])
 @pytest.mark.parametrize("other", ["patch", "pause", "delete"])
 def test_a_change_in_between_is_neither_lost_nor_unseen(group: Site, is_exact: bool, other: str) -> None:
-    """`a` is written by somebody else after it was read, and before all are."""
+    """Another client writes `a` after it was read and before all members are written."""
     neighbour = Site(group.server, "two")
     read = group.client.get(SHARED).headers["ETag"]
     acts = {
@@ -313,7 +313,7 @@ def test_a_change_in_between_is_neither_lost_nor_unseen(group: Site, is_exact: b
     answer = group.client.post(f"{SHARED}/pause", json={}, headers={"If-Match": read} if is_exact else {})
     if is_exact:
         assert answer.status_code == 412
-        assert statuses(group)["b"] == "READY", "none was paused"
+        assert statuses(group)["b"] == "READY", "no member must be paused"
         return
     assert answer.status_code == 200
     found = {one["name"]: one for one in answer.json()["datastreams"]}
@@ -352,7 +352,7 @@ def test_one_that_is_alone_is_a_group_by_its_name(site: Site) -> None:
 
 
 def test_one_that_is_created_in_between_is_not_paused(group: Site) -> None:
-    """It comes between the look at the group and the transaction; a version of all does not name it."""
+    """Created between the read of the group and the transaction; the version does not cover new members."""
     late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
 
     def in_between(operation: Any) -> None:
@@ -365,7 +365,7 @@ def test_one_that_is_created_in_between_is_not_paused(group: Site) -> None:
     assert [one["name"] for one in paused.json()["datastreams"]] == ["a", "b"]
     assert statuses(group) == {"a": "PAUSED", "b": "PAUSED", "c": "INITIALIZING"}
     resumed = group.client.post(f"{SHARED}/resume", json={}, headers={"If-Match": paused.headers["ETag"]})
-    assert (resumed.status_code, resumed.json()["kind"]) == (412, "StaleVersion"), "one more is there"
+    assert (resumed.status_code, resumed.json()["kind"]) == (412, "StaleVersion"), "a member was added"
 
 
 def test_what_cannot_be_read_of_a_group_keeps_it_as_it_is(group: Site) -> None:

@@ -1,4 +1,4 @@
-"""Loads and latencies over time, as Pinot keeps them; the questions that it is asked, and its absence."""
+"""Test the history of loads and latencies stored in Pinot: queries, responses, and failures of Pinot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATENCY = "/v1/datastreams/orders/latency/history"
 
 
 class Pinot:
-    """What Pinot would say, and what it was asked."""
+    """Fake Pinot that returns fixed results and records the queries."""
 
     def __init__(self, hours: LoadHours | None = None, history: LatencyHistory | None = None) -> None:
         self.asked: list[Any] = []
@@ -72,7 +72,7 @@ def test_a_partition_is_hot_since_an_hour_where_tasks_have_a_limit(site: Site, c
     limited.load_history = Pinot({place: rows}).loads
     answer = limited.client.get(LOADS, params={"partition": "t-0"}).json()
     (series,) = answer["series"]
-    assert answer["usable_bytes_per_second"] == 90  # what its plan was made with
+    assert answer["usable_bytes_per_second"] == 90  # the limit that its plan was computed with
     assert (series["hot_since_ms"], series["too_heavy_since_ms"]) == (rows[1].hour_ms, rows[2].hour_ms)
     assert series["is_longer"] is False
 

@@ -1,4 +1,4 @@
-"""Whatever is sent or stored for one datastream: every answer is an answer, and the others are copied."""
+"""Test hostile values in requests and in ZooKeeper: valid responses, and no effect on other datastreams."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ACTIONS: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]] = (
 
 @pytest.fixture
 def crowd() -> Site:
-    """With a datastream of another tenant, whose lanes run."""
+    """Return a site with a datastream of another tenant whose lanes are copying."""
     site = Site()
     site.create("good", destination={"cluster": "destination", "name": "good.*"})
     site.tick()
@@ -90,7 +90,7 @@ def post(site: Site, path: str, body: bytes) -> Response:
 
 
 def check(answer: Response, case: str) -> None:
-    """An answer that a client can read, and no error of ours."""
+    """Assert that a client can parse the response and that it is not a server error."""
     assert answer.status_code < 500, (case, answer.status_code, answer.text[:300])
     if answer.content:
         answer.content.decode()
@@ -122,7 +122,7 @@ def test_whatever_is_created_is_refused_by_the_field_or_runs(
         for case, body in group:
             answer = post(crowd, path, body)
             check(answer, case)
-            if answer.is_success:  # that nothing comes of what is refused, is looked at behind all of them
+            if answer.is_success:  # rejected bodies are checked together, after all cases of the field
                 made = [name for name in names(crowd) if name != "good"]
                 crowd.tick(1)
                 for path_of_one in [f"/v1/datastreams/{quote(name, safe='')}" for name in made]:

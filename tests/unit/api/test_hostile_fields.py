@@ -1,4 +1,4 @@
-"""That no field is left out where hostile values are tried."""
+"""Test that the tests with hostile values cover every field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEMA: Final[Mapping[str, Any]] = DatastreamBody.model_json_schema()
 
 
 def of_schema(schema: Mapping[str, Any], place: Field = ()) -> Iterator[Field]:
-    """Every property, and those below it."""
+    """Yield every property, recursively."""
     found = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     for one in found.get("anyOf", ()):
         yield from of_schema(one, place)

@@ -1,4 +1,4 @@
-"""GET /v1/datastreams/{name}/lag and …/gaps: what is not known is never 0."""
+"""Test GET /v1/datastreams/{name}/lag and …/gaps: an unknown value is never reported as 0."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) ->
 
     def asked(**query: Any) -> tuple[list[int], int]:
         found = client.get("/v1/datastreams/orders/lag", params=query).json()
-        assert (found["topics"], found["lag_records"]) == ({"t": 12}, 66), "of all, whatever is asked for"
+        assert (found["topics"], found["lag_records"]) == ({"t": 12}, 66), "totals ignore filters"
         return [one["partition"] for one in found["partitions"]], found["matching"]
 
     assert asked() == (list(range(12)), 12)
@@ -220,7 +220,7 @@ def test_many_holes_are_cut_and_counted(client: Client, site: Site) -> None:
 
 
 def move(site: Site, lane: str, history: LaneHistory, **more: Any) -> None:
-    """A lane has moved like that."""
+    """Give a lane this history."""
     key, states = a_key(lane), site.follower.workers._states
     states[key] = replace(states[key], track=LaneTrack(history, states[key].rate), **more)
     site.follower.turn()
@@ -236,7 +236,7 @@ def movements(found: dict[str, Any]) -> list[str | None]:
 
 def test_each_partition_says_what_its_copying_does(client: Client, site: Site) -> None:
     site.create()
-    assert movements(lag_of(client)) == [None, None], "nothing is known yet"
+    assert movements(lag_of(client)) == [None, None], "nothing was measured yet"
     behind = PartitionLife().run(60, 100).run(300, 100, 0).run(60, 100, 250)
     behind.keeping(Retention(1_000_000, UNLIMITED))
     move(site, "t-0", at_the_clock_of(site, behind))
@@ -248,13 +248,13 @@ def test_each_partition_says_what_its_copying_does(client: Client, site: Site) -
     assert 700 < catching_up["seconds_to_loss"] < 800
     assert catching_up["loses_data"] is False
     seconds = (site.clock.now_ms() - catching_up["since_ms"]) / 1000
-    assert 340 <= seconds <= 352, "since a record was late"
+    assert 340 <= seconds <= 352, "must start with the first late record"
     assert (fine["since_ms"], fine["eta_seconds"], fine["seconds_to_loss"]) == (None, None, None)
 
 
 def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: Client, site: Site) -> None:
     site.create()
-    assert "headrace_time_to_loss_seconds{" not in client.get("/metrics").text, "nothing is known yet"
+    assert "headrace_time_to_loss_seconds{" not in client.get("/metrics").text, "nothing was measured yet"
     stuck = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
     behind = PartitionLife().run(60, 100).run(300, 100, 0).run(60, 100, 250).keeping(Retention(3_600_000))
     move(site, "t-0", at_the_clock_of(site, stuck))
@@ -268,7 +268,7 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     of = '{datastream="orders"'
     assert found[f'headrace_partitions{of},state="STALL"}}'] == 1
     assert found[f'headrace_partitions{of},state="CATCHING_UP"}}'] == 1
-    assert found[f"headrace_partitions_losing_data{of}}}"] == 1, "the one that is stuck"
+    assert found[f"headrace_partitions_losing_data{of}}}"] == 1, "only the stalled partition"
     assert found[f"headrace_time_to_loss_seconds{of}}}"] == pytest.approx(3_000, abs=10)
     assert found[f"headrace_losing_backlog_ratio{of}}}"] == pytest.approx(1 / 6, rel=0.05)
     assert found[f"headrace_catch_up_seconds{of}}}"] == pytest.approx(140, rel=0.05)

@@ -1,4 +1,4 @@
-"""What one caller may take: calls a second, slow calls at once, the size of a body and the time for it."""
+"""Test limits per caller: calls per second, concurrent slow calls, size and duration of request bodies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fakes.site import HOSTS, Site
 
 
 class Watched:
-    """A site with the principals `loud` and `quiet`, of three calls at once and one a second."""
+    """A site with the principals `loud` and `quiet`, limited to three calls at once and one per second."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
@@ -148,7 +148,7 @@ def test_principals_of_one_owner_share_its_slow_calls() -> None:
 
 def test_a_body_to_the_paths_of_instances_is_not_read() -> None:
     async def unread() -> Message:
-        raise AssertionError("nobody has checked the signature")
+        raise AssertionError("body read before the signature was verified")
 
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse("refused", 401)(scope, receive, send)
@@ -179,7 +179,7 @@ async def answered(request: Request, error: HeadraceError) -> Response:
 
 
 async def never(scope: Scope, receive: Receive, send: Send) -> None:
-    raise AssertionError("nothing reads a body that is not whole")
+    raise AssertionError("incomplete body passed on")
 
 
 def status_after(receive: Callable[[], Awaitable[Message]], seconds: float) -> list[Message]:
@@ -200,7 +200,7 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 
     async def nothing() -> Message:
         await asyncio.Event().wait()
-        raise AssertionError("nothing sets it")
+        raise AssertionError("event set unexpectedly")
 
     sent = status_after(nothing, 0.01)
     assert (sent[0]["status"], (b"connection", b"close") in sent[0]["headers"]) == (408, True)

@@ -1,4 +1,4 @@
-"""Load providers that datastreams choose, over /v1 and Brooklin's interface."""
+"""Test load providers chosen by datastreams, on /v1 and on Brooklin's interface."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PATH: Final = "/v1/datastreams/orders"
 POINTER: Final = "/placement/load_provider"
 GROUP: Final = {"owner": "tests", "system.taskPrefix": "shared"}
 HOSTILE: Final = ("", " ", "x" * 64, "x" * 100_000, "a\x00b", "a\nb", "a\x1b[31m", "é", "-a", "a,b", "../a")
-"""Texts that name no load provider."""
+"""Texts that are not the name of a load provider."""
 INSTALLED: Final = {"self", "pinot", "none", "steady"}
 SURROGATE: Final = "\ud800"
-"""What no JSON can say."""
+"""A character that cannot be encoded as JSON."""
 
 
 def named(value: object) -> str:
-    """For the name of a test."""
+    """Return a short id for a parametrized test."""
     return ascii(value)[:20]
 
 
 @pytest.fixture
 def plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pip leaves of a package with a load provider, which nobody has imported."""
+    """Install the metadata of a package with a load provider, as pip does, without importing it."""
     folder = tmp_path / "plug_in-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-in\nVersion: 1.0\n")
@@ -51,7 +51,7 @@ def keys(provider: str) -> dict[str, str]:
 
 
 def patch(site: Site, changes: Any, name: str = "orders", **query: str) -> Response:
-    """JSON that has what it is given, also what is no text."""
+    """Send the changes as JSON, including values of wrong types."""
     headers = {"If-Match": "*", "content-type": "application/json"}
     return site.client.patch(
         f"/v1/datastreams/{name}", content=json.dumps(changes), headers=headers, params=query
@@ -63,7 +63,7 @@ def post(site: Site, document: Any, path: str = "/v1/datastreams") -> Response:
 
 
 def restli(metadata: dict[str, str], name: str = "old", topics: str = "t") -> dict[str, Any]:
-    """A creation over Brooklin's interface."""
+    """Return the body of a creation on Brooklin's interface."""
     return {
         "name": name,
         "connectorName": "headrace",
@@ -74,7 +74,7 @@ def restli(metadata: dict[str, str], name: str = "old", topics: str = "t") -> di
 
 
 def updated(site: Site, **metadata: str) -> Response:
-    """The datastream sent back over Brooklin's interface, with other metadata."""
+    """Send the datastream back over Brooklin's interface with other metadata."""
     entity = site.client.get("/datastream/orders").json()
     entity["metadata"] |= metadata
     return site.client.put("/datastream/orders", json=entity)
@@ -118,7 +118,7 @@ def test_a_provider_that_is_installed_is_taken_over_both_interfaces(site: Site, 
 
 @pytest.fixture
 def group(site: Site) -> Site:
-    """`a` has topic t and `b` topic u; they share tasks."""
+    """Return a site with two datastreams that share tasks: `a` has topic t and `b` topic u."""
     site.source.create(TopicDescription("u", 2))
     site.create("a", metadata=GROUP)
     site.create("b", metadata=GROUP, source={"cluster": "source", "topics": "u"})
@@ -127,7 +127,7 @@ def group(site: Site) -> Site:
 
 def test_members_that_choose_a_provider_choose_the_same(group: Site) -> None:
     own, count = ({"placement": {"load_provider": name}} for name in ("self", "none"))
-    assert patch(group, own, "b").status_code == 200, "the other one leaves it to this one"
+    assert patch(group, own, "b").status_code == 200, "the other member has no preference"
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, count, "a", **query)
         assert (refused.status_code, "load provider" in refused.text) == (400, True)
@@ -154,7 +154,7 @@ def test_what_names_no_provider_is_refused_by_the_field(site: Site, hostile: Any
         problem = answer.json()
         assert (answer.status_code, problem["kind"]) == (400, "InvalidRequest"), answer.text
         assert [one["pointer"] for one in problem["errors"]] == [POINTER], problem
-        assert len(answer.content) < 2_000, "what is sent is not sent back whole"
+        assert len(answer.content) < 2_000, "the value must not be echoed in full"
         assert answer.text.isprintable()
     assert site.stored("orders") == before
     assert [one["name"] for one in site.client.get("/v1/datastreams").json()] == ["orders"]

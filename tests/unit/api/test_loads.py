@@ -1,4 +1,4 @@
-"""GET /v1/loads and /v1/datastreams/{name}/loads: what the leader knows, at whichever instance one asks."""
+"""Test GET /v1/loads and /v1/datastreams/{name}/loads: every instance returns the leader's values."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ MEASURED: Final = (
     "age_ms",
     "is_lower_bound",
 )
-"""What is known of a partition only by its load."""
+"""Fields of a partition that come from its load."""
 COUNTS: Final = ("known", "held", "unknown")
 NOW: Final = 2 * DAY_MS
 
 
 def measure(site: Site, rates: dict[TopicPartition, float], behind: frozenset[TopicPartition]) -> None:
-    """An instance has measured these, and they are planned by."""
+    """Publish measurements of an instance and plan with them."""
     both = {key: (rate, 1.0) for key, rate in rates.items()}
     MeasuredLoads(site.session).publish(
         MEASURER, InstanceMeasurements({SOURCE: both}, {SOURCE: behind}), site.clock.now_ms()
@@ -68,7 +68,7 @@ def the_cluster(client: Client) -> dict[str, Any]:
 
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
-    """Two instances; the first one leads, and knows what two partitions carry."""
+    """Return two instances; the first one is the leader and has the loads of two partitions."""
     one, two = two_sites()
     one.create()
     measure(one, {T0: 30.0, T1: 20.0}, frozenset())
@@ -215,7 +215,7 @@ def unheard(site: Site, reason: str) -> None:
         (1, False),
     ]
     assert {one[key] for one in found["partitions"] for key in MEASURED} == {None}
-    assert {one["is_offending"] for one in found["partitions"]} == {False}, "every instance can read that"
+    assert {one["is_offending"] for one in found["partitions"]} == {False}, "stored in ZooKeeper"
     assert (found["provider"], found["bytes_per_second"], counts(found)) == (None, None, (None, None, None))
     everything = site.client.get("/v1/loads").json()
     assert (everything["leader"], everything["no_answer"]) == ("one", found["no_answer"])

@@ -1,4 +1,4 @@
-"""/v1/lost-datastreams: what ZooKeeper has lost is listed, restored and forgotten."""
+"""Test /v1/lost-datastreams: listing, restoring and forgetting definitions that ZooKeeper has lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOST: Final = "/v1/lost-datastreams"
 
 
 def wipe(site: Site) -> None:
-    """The definitions are gone, as after a restored backup from before them."""
+    """Delete the definitions, as if an older backup had been restored."""
     for folder in (znodes.DATASTREAMS, znodes.CREATIONS, znodes.DELETED):
         site.server.session().delete_tree(folder)
     site.tick()
@@ -54,7 +54,7 @@ def lanes(site: Site) -> list[str]:
 
 @pytest.fixture
 def wiped(site: Site) -> Site:
-    """A service that has lost its only datastream."""
+    """Return a service that has lost its only datastream."""
     site.create()
     wipe(site)
     return site
@@ -107,7 +107,7 @@ def test_a_service_whose_whole_tree_was_deleted_continues_with_what_is_restored(
 
 
 def wipe_all(site: Site) -> None:
-    """Nothing is left of the service."""
+    """Delete all data of the service."""
     for folder in site.server.session().children(""):
         site.server.session().delete_tree(f"/{folder}")
     site.tick(4)
@@ -175,7 +175,7 @@ def test_a_definition_that_was_made_again_is_not_overwritten(wiped: Site) -> Non
 
 
 def test_a_creation_that_comes_first_wins(wiped: Site) -> None:
-    """The lost definition is still stored: no instance has looked since."""
+    """The lost definition is still stored, because no instance has read the tree since."""
     body = {"name": "orders", "source": {"cluster": "source", "topics": "other"}, "owner": "tests"}
     assert wiped.client.post("/v1/datastreams", json=body).status_code == 201
     assert [one.datastream.name for one in LostStore(wiped.session).all()] == ["orders"]
@@ -210,7 +210,7 @@ def test_a_version_that_was_not_read_is_refused(wiped: Site) -> None:
 
 
 def test_a_restore_is_admitted_like_a_creation(wiped: Site) -> None:
-    """Another datastream writes the same destination topic meanwhile."""
+    """Another datastream has started to write to the same destination topic."""
     wiped.create("rival")
     answer = restore(wiped)
     assert (answer.status_code, answer.json()["kind"]) == (400, "InvalidRequest"), answer.text

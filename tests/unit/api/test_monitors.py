@@ -1,4 +1,4 @@
-"""/v1/monitor: which monitor judges, and whether it may act."""
+"""Test /v1/monitor: which monitor holds the lease, and whether it may act."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_monitor_judges_and_its_rebalance_carries_its_lease(client: Client, 
     assert (found["holder"], found["waiting"]) == ("a", "orders")
     assert [one["datastream"] for one in found["acts"]] == ["orders"]
     assert client.post("/v1/rebalance", json=body | {"lease": lease}).status_code == 409
-    assert client.post("/v1/rebalance", json=body).status_code == 202, "a person may"
+    assert client.post("/v1/rebalance", json=body).status_code == 202, "an operator needs no lease"
     site.tick()
     assert client.get("/v1/monitor").json()["waiting"] is None
     assert client.delete("/v1/monitor/lease", params={"holder": "a"}).json()["holder"] is None

@@ -1,4 +1,4 @@
-"""Lanes in time are judged at little cost, and as the full rules would."""
+"""Test that judging lanes that are in time is cheap and gives the same result as the full rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZE = Retention(None, 1_000_000_000)
 
 
 def a_lane(reports: int, retention: Retention = UNKNOWN_RETENTION) -> tuple[LaneStatus, float]:
-    """In time, with 50 records of 100 bytes that wait, more every 5 s; and when it reported last."""
+    """Return a lane in time that reports every 5 s that 50 records wait, and the time of its last report."""
     track, now = LaneTrack(), 1_000.0
     for number in range(reports):
         now += 5.0
@@ -29,7 +29,7 @@ def a_lane(reports: int, retention: Retention = UNKNOWN_RETENTION) -> tuple[Lane
 def test_a_lane_in_time_of_which_nothing_will_be_lost_makes_no_judgement_of_its_own() -> None:
     lane, now = a_lane(8)
     assert judged(lane, now) is IN_TIME
-    assert judged(lane, now + 31).state is MovementState.STOP, "records waited, and it says nothing"
+    assert judged(lane, now + 31).state is MovementState.STOP, "records wait, but reports have stopped"
 
 
 def test_a_time_to_loss_is_looked_for_once_for_each_history_and_comes_nearer_meanwhile() -> None:
@@ -42,7 +42,7 @@ def test_a_time_to_loss_is_looked_for_once_for_each_history_and_comes_nearer_mea
     assert judged(lane, now + 5).seconds_to_loss == pytest.approx(first - 5)
     assert lane.track.loss_at() == look
     lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 10, now + 5)
-    assert judged(lane, now + 10).seconds_to_loss == 0.0, "records are larger than all that is kept"
+    assert judged(lane, now + 10).seconds_to_loss == 0.0, "the backlog exceeds the retention"
 
 
 def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> None:
@@ -60,7 +60,7 @@ def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> No
 
 
 def _watch(lane: LaneStatus, now: float) -> None:
-    """Its worker says nothing more while it is in time."""
+    """Mark the lane as watched: its worker sends no reports while it is in time."""
     history = lane.track.history
     newest = history.newest
     assert newest is not None

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what is answered."""
+"""Test that the OpenAPI document describes the actual responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api.errors import STATUS
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 
 _NO_OPERATION: Final = {405}
-"""A path without such a method has no operation that could name the status."""
+"""Statuses without an operation: 405 is the response to a method that the path does not have."""
 
 
 def operations_of(client: Client) -> dict[str, Any]:

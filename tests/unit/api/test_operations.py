@@ -1,4 +1,4 @@
-"""Long work as a resource: where it is asked for, how far it is, and what became of it."""
+"""Test long-running work as a resource: location, progress and outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COPY = {"cluster": "destination", "name": "u.*"}
 
 
 def asked(answer: Response) -> Any:
-    """The operation that an answer leads to."""
+    """Return the location of the operation that a response started."""
     assert answer.is_success, answer.text
     assert answer.headers["location"].startswith("/v1/operations/")
     return answer.headers["location"]
@@ -107,7 +107,7 @@ def test_a_plan_is_applied_or_not_true_any_more(client: Client, site: Site, brea
         else f"requested by me: apply plan {plans[0]['id']}"
     )
     assert applied["sentence"] == said
-    assert (again["state"], again["plan_epoch"]) == ("done", 2), "both are the same plan"
+    assert (again["state"], again["plan_epoch"]) == ("done", 2), "both plans are identical"
 
 
 def before_an_outcome(operation: Operation) -> Fault | None:
@@ -139,8 +139,8 @@ def test_a_deletion_runs_until_the_definition_is_gone(client: Client, site: Site
     assert (running["kind"], running["state"], running["datastream"]) == ("delete", "running", "orders")
     assert (running["created_ms"], running["requested_by"], running["finished_ms"]) == (now_ms, "me", None)
     site.clock.advance(1)
-    assert asked(client.delete("/v1/datastreams/orders")) == location, "it is the same one"
-    assert state(client, location) == running, "the first who asked"
+    assert asked(client.delete("/v1/datastreams/orders")) == location, "operation still running"
+    assert state(client, location) == running, "the first request counts"
     shown = client.get("/v1/datastreams/orders").json()["halt"]
     assert shown == {**why, "since_ms": now_ms, "until_ms": None}
     told = client.get("/v1/events").json()[1]
@@ -273,7 +273,7 @@ def test_what_never_was_is_not_found(client: Client, site: Site, identity: str) 
 
 
 def test_what_another_instance_has_just_acknowledged_is_known(client: Client, site: Site) -> None:
-    """Also where ZooKeeper has not told of it yet."""
+    """ZooKeeper has not notified this instance yet."""
     site.create()
     other = Site(site.server, "two")
     assert other.client.get("/v1/operations").json() == []

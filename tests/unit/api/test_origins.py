@@ -1,4 +1,4 @@
-"""Which calls of browsers are those of somebody else's page."""
+"""Test the detection of browser requests sent by pages of other sites."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ FORMS = [
 
 @pytest.mark.parametrize("kind", FORMS)
 def test_what_a_form_can_send_changes_nothing_on_either_surface(kind: str) -> None:
-    """Also of a browser that says neither Origin nor Sec-Fetch-Site."""
+    """A browser may send neither Origin nor Sec-Fetch-Site."""
     site = Site()
     site.create()
     sent = {"Content-Type": kind}

@@ -1,4 +1,4 @@
-"""/v1/overview: sums instead of partitions, of all instances, and what is not known stays unknown."""
+"""Test /v1/overview: sums over the partitions of all instances; missing values make a sum unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHOWN = tuple(
 
 
 def say(site: Site, name: str, lag_records: int = 7, lag_ms: int | None = 1_500) -> None:
-    """A worker of the site measures one partition of the group `orders`."""
+    """Report a measurement of one partition of the group `orders` by a worker of the site."""
     rate = LaneRate(a_key(name), SOURCE, 1_000.0, 10.0, lag_records, lag_ms, SHOWN)
     for key, lane in site.services.status.lanes.items():
         if str(key.partition) == name:
@@ -44,7 +44,7 @@ def test_hot_partitions_are_counted_by_the_loads_of_now_whichever_is_asked() -> 
     settle(one, two)
     one.create()
     settle(one, two)
-    assert glance(two)["hot"] is None, "nothing was measured"
+    assert glance(two)["hot"] is None, "nothing was measured yet"
     assert glance(two)["usable_bytes_per_second"] == 90
     for rates, hot in (((44.0, 45.0), 1), ((20.0, 30.0), 0), ((90.0, 110.0), 2)):
         measured = {TopicPartition("t", number): (rate, 1.0) for number, rate in enumerate(rates)}
@@ -60,7 +60,7 @@ def test_hot_partitions_are_counted_by_the_loads_of_now_whichever_is_asked() -> 
         raise ConnectError("connection refused")
 
     two.neighbours.failures["one.test"] = refuse
-    assert glance(two)["hot"] is None, "only the leader knows"
+    assert glance(two)["hot"] is None, "only the leader has the loads"
 
 
 def glance(site: Site, **query: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_rates_and_lags_are_added_up_over_lanes_and_instances() -> None:
 
 def test_what_a_task_may_carry_is_what_its_plan_was_made_with(site: Site) -> None:
     site.create()
-    assert glance(site)["usable_bytes_per_second"] is None  # placement is not by load
+    assert glance(site)["usable_bytes_per_second"] is None  # this instance does not place by load
     by_load = Site(site.server, "two", usable=7)
     assert glance(by_load)["usable_bytes_per_second"] == 90
 

@@ -1,4 +1,4 @@
-"""Filters and pages of GET /v1/datastreams."""
+"""Test filters and pagination of GET /v1/datastreams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def names(client: Client, **query: Any) -> list[str]:
 
 
 def pages(client: Client, **query: Any) -> Iterator[list[str]]:
-    """As a client follows them."""
+    """Yield the pages, following the `next` links as a client does."""
     answer = client.get(PATH, params=query)
     while True:
         assert answer.status_code == 200, answer.text
@@ -37,7 +37,7 @@ def pages(client: Client, **query: Any) -> Iterator[list[str]]:
 
 @pytest.fixture
 def crowd(site: Site) -> Site:
-    """`d-0` to `d-9`, of two owners, and one of which nothing can be read."""
+    """Return a site with `d-0` to `d-9`, of three owners, and a definition that cannot be parsed."""
     for number in range(10):
         status = DatastreamStatus.PAUSED if number % 3 == 0 else DatastreamStatus.READY
         owner = ("odd & 100%" if number % 2 else "even", "x")[number == 8]

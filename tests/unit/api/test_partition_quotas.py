@@ -1,4 +1,4 @@
-"""A quota of partitions: refused where it is known at the call, and kept by the leader where it is not."""
+"""Test partition quotas: requests that exceed a quota are rejected; partitions that appear later wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES = DefinitionSettings.model_validate({"quotas": {"few": {"partitions": 5}}}
 
 @pytest.fixture
 def site() -> Site:
-    """Topics `t` with two partitions, `u` with four, `v` with three."""
+    """Return a site with topics `t` of two partitions, `u` of four and `v` of three."""
     site = Site(rules=RULES)
     for name, count in (("u", 4), ("v", 3)):
         site.source.topics[name] = TopicDescription(name, count)
@@ -35,7 +35,7 @@ def body(name: str, topics: str, owner: str = "few") -> dict[str, Any]:
 
 
 def back(name: str, topics: str, owner: str) -> dict[str, Any]:
-    """The other way."""
+    """Return a datastream in the opposite direction."""
     ends = {"source": {"cluster": "destination", "topics": topics}, "destination": {"cluster": "source"}}
     return {**body(name, topics, owner), **ends}
 
@@ -46,7 +46,7 @@ def create(site: Site, name: str, topics: str) -> None:
 
 
 def copied(site: Site) -> dict[str, int]:
-    """Partitions by topic that tasks have."""
+    """Return the number of planned partitions by topic."""
     planned: dict[str, int] = {}
     for task in site.services.plan().tasks:
         for one in task.partitions:
@@ -93,7 +93,7 @@ def test_what_grows_beyond_the_quota_waits_and_says_so_and_the_rest_goes_on(site
     grow(site, "t", 7)
     assert copied(site) == {"t": 5}
     assert "2 partitions" in problem(site, "one")
-    assert site.destination.topics["one.t"].partitions == 5  # nothing grows there for what waits
+    assert site.destination.topics["one.t"].partitions == 5  # no growth for waiting partitions
     site.source.topics["w"] = TopicDescription("w", 1)
     site.tick(3)
     assert copied(site) == {"t": 5}
@@ -113,7 +113,7 @@ def test_what_grows_beyond_the_quota_waits_and_says_so_and_the_rest_goes_on(site
 
 
 def test_of_two_creations_at_one_moment_the_later_one_waits(site: Site) -> None:
-    """Each was let in before the other was there: as if two instances had looked at the same time."""
+    """Each was admitted before the other was visible, as if on two instances at the same time."""
     for name in ("one", "two"):
         assert site.client.post("/v1/datastreams", json=body(name, "v", "other")).status_code == 201
         site.clock.advance(1)

@@ -1,4 +1,4 @@
-"""Pauses with an end over REST."""
+"""Test timed pauses over REST."""
 
 from __future__ import annotations
 

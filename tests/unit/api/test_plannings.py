@@ -1,4 +1,4 @@
-"""What the planner found of a datastream's tasks is in every answer about it, and the same in all."""
+"""Test that every response about a datastream contains the same findings of the planner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T0, T1 = (TopicPartition("t", number) for number in range(2))
 
 @pytest.fixture
 def site() -> Site:
-    """A leader that has planned two partitions, one of which no task can bear and one without a task."""
+    """Return a leader that has planned two partitions: one is too heavy for any task, one has no task."""
     one = Site(planner=LoadPlanner())
     measured = InstanceMeasurements({SOURCE: {T0: (500.0, 1.0), T1: (10.0, 1.0)}})
     MeasuredLoads(one.session).publish(InstanceName("m"), measured, one.clock.now_ms())
@@ -29,7 +29,7 @@ def site() -> Site:
 
 
 def answers(site: Site) -> list[Any]:
-    """Of the same moment, from everywhere."""
+    """Return the datastream at one moment from every endpoint that shows it."""
     client = site.client
     (listed,) = client.get("/v1/datastreams").json()
     (of_group,) = client.get("/v1/groups/orders").json()["datastreams"]

@@ -1,4 +1,4 @@
-"""/v1/plan, /v1/rebalance, /v1/events"""
+"""Test /v1/plan, /v1/rebalance and /v1/events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.site import Site
 
 
 def make_heavy(site: Site) -> None:
-    """Both partitions carry nearly what a task bears."""
+    """Make each of the two partitions carry almost the capacity of a task."""
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
     MeasuredLoads(site.session).publish(InstanceName("other"), InstanceMeasurements({SOURCE: rates}), 10**15)
 

@@ -1,4 +1,4 @@
-"""What counts is the principal: at clusters, at consumer groups, and in the audit, also of the leader."""
+"""Test that rights, consumer groups and the audit depend on the principal, also for changes by the leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.api.guarded import PEOPLE, Guarded
 
 
 def test_rights_at_a_cluster_are_those_of_the_principal(guarded: Guarded) -> None:
-    """Not of the owner, who is whatever a caller writes; and no role has them by itself."""
+    """Neither the owner, whom the caller chooses, nor any role implies rights at a cluster."""
     clusters = {
         "source": KafkaCluster(bootstrap_servers="source-host:9092", readers=["otto", "theirs"]),
         "destination": KafkaCluster(bootstrap_servers="destination-host:9192", adopters=["ada"]),
@@ -58,7 +58,7 @@ def test_rights_at_a_cluster_are_those_of_the_principal(guarded: Guarded) -> Non
 
 @pytest.mark.parametrize("named", ["by its name", "by group.id"])
 def test_an_owner_commits_positions_into_no_group_of_another(guarded: Guarded, named: str) -> None:
-    """The consumer group of a datastream is its name, where `group.id` says no other."""
+    """The consumer group of a datastream is `group.id`, or its name by default."""
     for topic in ("v", "w"):
         guarded.site.source.topics |= {topic: guarded.site.source.topics["t"]}
     operator, owner = guarded.as_("operator"), guarded.as_("owner")
@@ -78,7 +78,7 @@ def test_an_owner_commits_positions_into_no_group_of_another(guarded: Guarded, n
 
 
 def test_the_consumer_group_does_not_change(guarded: Guarded) -> None:
-    """Not even for an admin."""
+    """The group is fixed even for an admin."""
     for name in ("owner", "operator", "admin"):
         client = guarded.as_(name)
         changes = {"metadata": {"group.id": "theirs"}}
@@ -152,7 +152,7 @@ def test_what_the_leader_changes_by_itself_is_in_the_same_audit(guarded: Guarded
 
 
 def test_nobody_calls_with_the_role_of_the_service(guarded: Guarded) -> None:
-    """Lines of the leader's own changes cannot be imitated."""
+    """Otherwise audit entries of the leader's own changes could be forged."""
     forged = guarded.file.read_text().replace('"role": "admin"', '"role": "service"')
     guarded.file.write_text(forged)
     assert guarded.admin.get("/v1/plan").status_code == 503

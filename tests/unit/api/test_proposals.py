@@ -1,4 +1,4 @@
-"""Plans that are computed, looked at, and applied as they are."""
+"""Test plans that are computed, shown, and applied unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAN = "/v1/datastreams/orders/plan"
 
 
 def made(client: Client, site: Site) -> Any:
-    """A plan that needs two tasks where there is one."""
+    """Create a plan that splits one task into two."""
     site.create()
     make_heavy(site)
     answer = client.post(PLAN, json={"full": True})
@@ -64,10 +64,10 @@ def test_exactly_that_plan_is_applied_once_whoever_asks(client: Client, site: Si
 
 
 class Explaining(SimplePlanner):
-    """Says of each partition why it moves."""
+    """Planner that gives a reason for every move."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """The same plan, with reasons."""
+        """Return the plan of SimplePlanner with reasons."""
         found = super().plan(request)
         return replace(found, move_reasons=dict.fromkeys(request.partitions, "heavy"))
 
@@ -169,7 +169,7 @@ def test_one_group_drops_no_plan_of_another(client: Client, site: Site) -> None:
     assert client.get(f"/v1/plans/{theirs}").status_code == 200
     other = Site(site.server, "two")
     other.client.post(PLAN, json={})
-    assert client.get(f"/v1/plans/{theirs}").status_code == 200, "an instance that has not made it keeps it"
+    assert client.get(f"/v1/plans/{theirs}").status_code == 200, "another instance must not drop it"
 
 
 @pytest.mark.parametrize("identity", ["x", "p-1", "p-0000000009", "..", "p-0000000000%2Fx"])

@@ -1,4 +1,4 @@
-"""What is read of the shared state while ZooKeeper answers, and while it does not."""
+"""Test reads of shared state while ZooKeeper responds, and while it does not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_not_remembered_is_not_said_to_be_missing(site: Site) -> None:
 def test_what_was_acknowledged_just_before_an_outage_is_shown_in_it(site: Site) -> None:
     answer = site.client.post("/v1/datastreams", json=a_body())
     site.session.disconnect()
-    assert site.client.get("/v1/datastreams/orders").status_code == 503, "its problem was never read"
+    assert site.client.get("/v1/datastreams/orders").status_code == 503, "the problem was never read"
     site.session.reconnect()
     tag = site.client.get("/v1/datastreams/orders").headers["ETag"]
     assert tag == answer.headers["ETag"]
@@ -101,7 +101,7 @@ def test_of_several_reads_the_oldest_counts(site: Site) -> None:
 
 
 def test_each_write_is_seen_by_the_read_after_it_here_and_elsewhere(site: Site) -> None:
-    """Elsewhere as soon as ZooKeeper has told, which the one in memory does at once."""
+    """Other instances see it with the notification from ZooKeeper, which the fake sends at once."""
     other = Site(site.server, "two")
     site.create()
     for number in range(3):
@@ -129,12 +129,12 @@ def test_a_list_of_a_thousand_costs_one_answer_of_zookeepers_each(site: Site) ->
     before = site.session.turns
     assert len(site.client.get("/v1/datastreams").json()) == 1_001
     assert len(site.client.get("/datastream").json()["elements"]) == 1_001
-    assert site.session.turns - before == 4, "names twice, and those of problems and assessments"
+    assert site.session.turns - before == 4, "names twice, problems and assessments once"
     assert site.stored("orders") == one
 
 
 def test_nobody_waits_for_a_zookeeper_that_has_frozen() -> None:
-    """An answer on its way when it freezes, and what is asked afterwards."""
+    """Covers a response in transit when it freezes, and later requests."""
     clock, is_answering = ManualClock(), [True]
     memory = StateMemory(clock, lambda: is_answering[0])
     assert memory.read("plan", lambda: 1).value == 1
@@ -164,7 +164,7 @@ def _away() -> int:
 
 
 def test_a_list_shows_each_definition_and_problem_as_they_are_now(site: Site) -> None:
-    """Text is made once of each definition, and again when it or its problem is another one."""
+    """The text of a definition is cached until the definition or its problem changes."""
     site.create()
     for number in range(3):
         path = "/v1/datastreams/orders"

@@ -1,4 +1,4 @@
-"""/v1/ready: whether this process can serve, whatever is the matter with a datastream."""
+"""Test /v1/ready: whether this process can serve, regardless of problems of datastreams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ready(site: Site) -> tuple[int, dict[str, Any]]:
 
 
 def unready_parts(site: Site) -> list[str]:
-    """Parts that are not well, with the status that goes with it."""
+    """Return the unhealthy parts; assert that the status matches."""
     status, found = ready(site)
     parts = [name for name, part in found["parts"].items() if not part["is_well"]]
     assert (status, found["is_ready"]) == ((503, False) if parts else (200, True))
@@ -105,7 +105,7 @@ def test_a_certificate_that_cannot_be_read_is_not_ready(site: Site) -> None:
     services = replace(site.services, is_certificate_readable=lambda: False)
     site.app.state.services = services
     assert unready_parts(site) == ["certificate"]
-    assert "/" not in ready(site)[1]["parts"]["certificate"]["sentence"], "it may be open to all"
+    assert "/" not in ready(site)[1]["parts"]["certificate"]["sentence"], "the endpoint may be public"
 
 
 def test_it_is_open_where_health_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every call has a name, which is in its answer and in what is logged for it."""
+"""Test request ids: every call has one, in its response and in its log lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW = re.compile(r"[0-9a-f]{16}")
 
 @pytest.fixture
 def log() -> Iterator[LogCapture]:
-    """What is logged, with the context of the line."""
+    """Capture log lines with their context."""
     capture = LogCapture()
     before = structlog.get_config()
     structlog.configure(processors=[structlog.contextvars.merge_contextvars, capture])

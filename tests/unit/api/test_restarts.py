@@ -1,4 +1,4 @@
-"""POST /v1/datastreams/{name}/restart-from."""
+"""Test POST /v1/datastreams/{name}/restart-from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret that a former version has stored: nobody is shown it, and it stays where it is."""
+"""Test secrets that an earlier version stored: they are never shown, and they stay stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MATCH: Final = {"If-Match": "*"}
 
 @pytest.fixture
 def secretive(site: Site) -> Site:
-    """Its datastream `orders` has what a former version has let in."""
+    """Return a site whose datastream `orders` holds secrets accepted by an earlier version."""
     site.create()
     stored = site.definitions.get(site.stored("orders").name)
     metadata = {**stored.datastream.metadata, **METADATA}
@@ -87,7 +87,7 @@ def test_what_was_read_can_be_sent_back(secretive: Site) -> None:
 
 @pytest.mark.parametrize("metadata", [{"note": REDACTED}, {"api-key": REDACTED}])
 def test_what_stands_for_a_secret_is_none(secretive: Site, metadata: dict[str, str]) -> None:
-    """An export that is applied elsewhere, or under another name, would store a text that opens nothing."""
+    """An export applied elsewhere or under another name must not store the placeholder as the secret."""
     body = a_body("copy", source={"cluster": "source", "topics": "v"}, metadata={"owner": "b", **metadata})
     answer = secretive.client.post("/v1/datastreams", json=body)
     assert (answer.status_code, "secret" in answer.text) == (400, True)

@@ -1,4 +1,4 @@
-"""Calls that ask a Kafka cluster which does not answer."""
+"""Test calls that depend on a Kafka cluster that does not respond."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRESS: Final = "/v1/datastreams/orders/progress"
 
 
 class Silent:
-    """A cluster that answers no question until `fail`."""
+    """A cluster that does not respond until `fail` is called."""
 
     def __init__(self, error: HeadraceError) -> None:
         self._error = error
@@ -44,7 +44,7 @@ class Silent:
 
 
 class Counted(ClusterTurns):
-    """Counts the calls that want a turn."""
+    """Turns that count the calls requesting one."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock.monotonic)

@@ -1,4 +1,4 @@
-"""/v1/health, /v1/instances, /v1/lanes, /metrics, and what every answer has in common."""
+"""Test /v1/health, /v1/instances, /v1/lanes, /metrics, and properties common to all responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fakes.site import Site
 
 
 def samples(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Our own: what the process has used changes by itself."""
+    """Return the metrics of Headrace, without those of the Python process, which change at any time."""
     text = client.get("/metrics").text
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value

@@ -1,4 +1,4 @@
-"""Streams of events of callers whose credentials end while they listen, over a socket."""
+"""Test event streams, over a socket, of callers whose credentials end while they listen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(guarded: Guarded) -> Iterator[RestServer]:
 
 @contextmanager
 def listening(server: RestServer, token: str) -> Iterator[Iterator[str]]:
-    """The lines of a stream that has begun."""
+    """Open a stream and yield its lines after the first id."""
     headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {token}"}
     url = f"http://{server.address}/v1/events"
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False) as answer:

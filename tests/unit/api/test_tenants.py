@@ -1,4 +1,4 @@
-"""What one tenant cannot do to another through REST."""
+"""Test that tenants cannot affect each other over REST."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY: Final = {"Idempotency-Key": "8e03978e"}
 
 
 def creation(owner: str, name: str, **more: Any) -> dict[str, Any]:
-    """Body of a creation that selects a topic of its own."""
+    """Return the body of a creation that selects a topic of the same name."""
     return a_body(
         name, **{"source": {"cluster": "source", "topics": name}, "metadata": {"owner": owner}, **more}
     )
@@ -85,7 +85,7 @@ def test_brooklins_clients_do_not_widen_internal_topics(guarded: Guarded) -> Non
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Guarded:
-    """Clusters at which only groups that begin with `shared-` are for datastreams."""
+    """Return a site whose source limits the groups of datastreams to `shared-*`, `mine` and `theirs`."""
     groups = {"source": ["shared-*", "mine", "theirs"], "destination": ["*"]}
     return Guarded(
         tmp_path,

@@ -1,5 +1,4 @@
-"""GET /v1/datastreams/{name}/translation and …/translation/groups/{group}: what cannot be said is never an
-offset, and nothing is ever committed."""
+"""Test /v1/datastreams/{name}/translation and …/translation/groups/{group}: no guesses, no commits."""
 
 from __future__ import annotations
 
@@ -24,15 +23,15 @@ COPY: Final = {"cluster": "destination", "name": "copy.*"}
 GROUP: Final = "billing"
 BACK: Final[dict[str, Any]] = {"direction": "to-source"}
 MAP: Final = (
-    (OffsetClass.MIRRORED, 5),  # 10 to 14 lie at 100 to 104
+    (OffsetClass.MIRRORED, 5),  # 10 to 14 are at 100 to 104
     (OffsetClass.FILTERED, 2),
-    (OffsetClass.MIRRORED, 3),  # 17 to 19 lie at 105 to 107
+    (OffsetClass.MIRRORED, 3),  # 17 to 19 are at 105 to 107
 )
 
 
 @pytest.fixture
 def copied(site: Site) -> Site:
-    """Partition 0 has been copied, of partition 1 nothing is stored."""
+    """Return a site that has copied partition 0 and stored nothing for partition 1."""
     site.create(destination=COPY)
     site.progress = {a_key("t-0"): a_progress(*MAP, start=10, target_topic="copy.t")}
     return site
@@ -272,7 +271,7 @@ def test_clusters_that_do_not_answer_are_told_of(
     answer = of_group(copied)
     assert (answer.status_code, answer.json()["detail"]) == (of_source, error.message)
     assert ("Retry-After" in answer.headers) == (of_source == 503)
-    assert ask(copied).status_code == 200, "one offset needs the destination alone"
+    assert ask(copied).status_code == 200, "a single offset needs only the destination"
     copied.before_progress = lambda: fail(error)
     assert ask(copied).status_code == of_destination
 

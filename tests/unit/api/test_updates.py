@@ -1,4 +1,4 @@
-"""PUT and PATCH of /v1/datastreams/{name}."""
+"""Test PUT and PATCH of /v1/datastreams/{name}."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 
 @pytest.fixture
 def orders(site: Site) -> str:
-    """Created and READY; its ETag."""
+    """Create a READY datastream and return its ETag."""
     site.create()
     return str(site.client.get(PATH).headers["ETag"])
 
@@ -41,7 +41,7 @@ def patch(client: Client, etag: str | None, changes: object, **parameters: str) 
 
 
 def copied_to(offset: int, topic: str) -> LaneProgress:
-    """What is stored of a lane that has copied up to there."""
+    """Return the stored progress of a lane that has copied up to an offset."""
     return LaneProgress(Ledger(offset), OffsetMap(), target_topic=topic)
 
 
@@ -100,7 +100,7 @@ def test_a_patch_changes_what_it_names_and_answers_the_next_version(site: Site, 
 def test_what_a_get_answers_can_be_put_back_changed(site: Site, orders: str) -> None:
     document = site.client.get(PATH).json()
     same = site.client.put(PATH, json=document, headers={"If-Match": orders})
-    assert (same.status_code, same.headers["ETag"]) == (200, orders), "nothing was written"
+    assert (same.status_code, same.headers["ETag"]) == (200, orders), "nothing must be written"
     document["limits"]["min_tasks"] = 2
     answer = site.client.put(PATH, json=document, headers={"If-Match": orders})
     assert answer.status_code == 200, answer.text
@@ -260,7 +260,7 @@ def test_a_former_datastream_of_the_name_had_other_versions(site: Site, orders: 
     site.tick(4)
     assert site.client.get(PATH).status_code == 404
     site.create()
-    assert site.client.get(PATH).headers["ETag"].endswith(orders[-2:]), "the same version number"
+    assert site.client.get(PATH).headers["ETag"].endswith(orders[-2:]), "same version number"
     assert patch(site.client, orders, {"metadata": {"owner": "a"}}).status_code == 412
 
 
@@ -425,7 +425,7 @@ def test_a_dry_run_says_what_would_start_stop_move_and_begin_again(site: Site, o
     assert (answer["moves"], answer["restarts"]) == ([], [])
     assert (answer["tasks_before"], answer["tasks_after"]) == (1, 1)
     assert answer["starts"][0]["to_instance"] == "one"
-    assert site.client.get(PATH).headers["ETag"] == orders, "nothing is stored"
+    assert site.client.get(PATH).headers["ETag"] == orders, "nothing must be stored"
     site.tick()
     assert {str(key.partition) for key in site.follower.workers.lanes} == {"t-0", "t-1"}
 
@@ -443,7 +443,7 @@ def test_a_dry_run_says_why_lanes_begin_again(site: Site, orders: str) -> None:
 
 
 def test_a_dry_run_says_what_the_lanes_carry_that_it_concerns(site: Site, orders: str) -> None:
-    """As far as that is known; never a default."""
+    """An unknown rate is null, never a default."""
     record = {"metadata": {"headrace.path": "record"}}
     unknown = patch(site.client, orders, record, dry_run="true").json()
     assert [one["bytes_per_second"] for one in unknown["restarts"]] == [None, None]
@@ -461,7 +461,7 @@ def test_a_dry_run_says_what_the_lanes_carry_that_it_concerns(site: Site, orders
 
 
 def test_a_dry_run_says_how_many_records_wait_for_what_starts(site: Site, orders: str) -> None:
-    """By the checkpoint where there is one, else by the start; never a guess."""
+    """Counted from the checkpoint, or else from the start position; null rather than a guess."""
     site.source.create(TopicDescription("u", 2))
     first, second = (TopicPartition("u", number) for number in (0, 1))
     site.source.ranges |= {first: (10, 100), second: (0, 7)}
@@ -480,9 +480,9 @@ def test_a_dry_run_says_how_many_records_wait_for_what_starts(site: Site, orders
     site.progress[key] = copied_to(60, "u")
     assert waiting() == ([40, 7], 47)
     site.progress[key] = copied_to(60, "former.u")
-    assert waiting() == ([90, 7], 97), "of another destination"
+    assert waiting() == ([90, 7], 97), "stored for another destination"
     site.progress[key] = copied_to(101, "u")
-    assert waiting() == ([None, 7], None), "of another topic of its name"
+    assert waiting() == ([None, 7], None), "stored for an earlier topic of that name"
 
     def unreachable() -> None:
         raise Unreachable("the destination is away")

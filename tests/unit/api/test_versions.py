@@ -1,4 +1,4 @@
-"""If-Match and ETag of every write of /v1/datastreams."""
+"""Test If-Match and ETag on every write of /v1/datastreams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STALE: Final = ('"1-0"', "W/{}", '"a,b"', '"\xe9"', '"x"' + ', "x"' * 1000)
 
 @pytest.fixture
 def orders(site: Site) -> str:
-    """Created and READY with a paused partition; its ETag."""
+    """Create a READY datastream with a paused partition and return its ETag."""
     site.create()
     answer = site.client.post(f"{PATH}/pause-partitions", json={"partitions": {"t": "1"}})
     return str(answer.headers["ETag"])
@@ -55,7 +55,7 @@ def test_a_write_of_the_version_that_was_read_is_answered_with_the_next_one(
     assert site.client.get(PATH).headers["ETag"] == orders
     answer = write(site.client, kind, f'"other", {orders}')
     assert answer.status_code < 300, answer.text
-    assert (answer.headers["ETag"] == orders) == (kind == "move"), "a move leaves the definition"
+    assert (answer.headers["ETag"] == orders) == (kind == "move"), "a move does not change the definition"
     assert site.client.get(PATH).headers["ETag"] == answer.headers["ETag"]
     if kind != "move":
         assert answer.json() == site.client.get(PATH).json()
@@ -69,7 +69,7 @@ def test_a_write_of_another_version_writes_nothing(site: Site, orders: str, kind
         answer = write(site.client, kind, tag.format(orders))
         assert (answer.status_code, answer.json()["kind"]) == (412, "StaleVersion"), tag
     assert state(site) == before
-    assert write(site.client, kind, '"other"', orders).status_code < 300, "two headers are one list"
+    assert write(site.client, kind, '"other"', orders).status_code < 300, "two headers count as one list"
 
 
 @pytest.mark.parametrize("kind", WRITES)
@@ -93,7 +93,7 @@ def test_actions_need_no_version(site: Site, orders: str, kind: str) -> None:
 def test_who_is_overtaken_after_the_look_at_the_version_writes_nothing(
     site: Site, orders: str, kind: str
 ) -> None:
-    """`move` writes no definition: what it asks for is planned of the definition that there is then."""
+    """`move` does not write the definition: it is planned with the current definition."""
     other = DefinitionStore(site.server.session())
     before = other.get(DatastreamName("orders"))
     noted = replace(before.datastream, metadata={**before.datastream.metadata, "note": "2"})
@@ -128,7 +128,7 @@ def test_what_is_asked_again_and_is_so_already_leaves_the_version(site: Site, or
 def test_a_tag_that_is_newer_than_what_this_instance_reads_is_looked_up_again(
     site: Site, orders: str
 ) -> None:
-    """The instance's server of ZooKeeper may lag behind the one that another instance wrote to."""
+    """The instance's ZooKeeper server may lag behind the server that another instance wrote to."""
     other = DefinitionStore(site.server.session())
     before = other.get(DatastreamName("orders"))
     noted = replace(before.datastream, metadata={**before.datastream.metadata, "note": "2"})

@@ -1,4 +1,4 @@
-"""The files of the web pages: for everybody, unchanged, in their own type; and / for browsers only."""
+"""Test the files of the web pages: public, unmodified, correct content types; / redirects browsers only."""
 
 from __future__ import annotations
 

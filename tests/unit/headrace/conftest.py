@@ -1,4 +1,4 @@
-"""Nobody's own settings reach these tests. Commands, run as `headrace` runs them, ask a service in memory."""
+"""Fixtures: isolation from the user's settings, and commands that use a service in memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), 
 
 
 class Shown(NamedTuple):
-    """What a command has printed, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -38,13 +38,13 @@ class Shown(NamedTuple):
 
 
 class WithoutLogs(httpx.BaseTransport):
-    """What a service logs while it answers is no output of the command."""
+    """Transport that discards the service's log lines, which are not output of the command."""
 
     def __init__(self, inner: httpx.BaseTransport) -> None:
         self._inner = inner
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """One request."""
+        """Handle one request."""
         with structlog.testing.capture_logs():
             return self._inner.handle_request(request)
 
@@ -63,7 +63,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Lets every address lead to one transport."""
+    """Return a function that routes every address to one transport."""
 
     def lead_to(transport: httpx.BaseTransport) -> None:
         monkeypatch.setattr(httpx, "Client", partial(_CLIENT, transport=WithoutLogs(transport)))
@@ -73,7 +73,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 @pytest.fixture
 def site(serve: Serve) -> Site:
-    """The service that commands ask."""
+    """Start the service that commands talk to."""
     site = Site()
     serve(InProcess(site.app))
     return site
@@ -81,7 +81,7 @@ def site(serve: Serve) -> Site:
 
 @pytest.fixture
 def headrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Headrace:
-    """Runs the command with these arguments, in this process."""
+    """Return a function that runs `headrace` with these arguments in this process."""
     monkeypatch.setenv("COLUMNS", "1000")
 
     def run(*arguments: str) -> Shown:
@@ -96,7 +96,7 @@ def headrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a configuration file."""
+    """Return a function that writes a configuration file."""
 
     def to_file(text: str) -> Path:
         file = tmp_path / "some.toml"
@@ -108,13 +108,13 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the example's wheel."""
+    """Return a folder into which pip has installed the wheel of the example."""
     return install(tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture
 def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """That folder is where packages are imported from."""
+    """Add that folder to the import path."""
     monkeypatch.syspath_prepend(str(packages))
     yield
     sys.modules.pop("headrace_example", None)

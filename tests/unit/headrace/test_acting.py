@@ -1,4 +1,4 @@
-"""`headrace acting`: the switch of monitors, as people use it."""
+"""Test `headrace acting`, the switch that allows monitors to act."""
 
 from __future__ import annotations
 

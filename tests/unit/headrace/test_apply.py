@@ -1,4 +1,4 @@
-"""`headrace apply`: a service becomes what files say, after that was shown; others' work is not undone."""
+"""Test `headrace apply`: changes are shown before they are made, concurrent changes not overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands as a new user gets them wrong: one clear line that says what to do, exit 2, no traceback."""
+"""Test typical mistakes in commands: one line with advice, exit code 2, no traceback."""
 
 from __future__ import annotations
 

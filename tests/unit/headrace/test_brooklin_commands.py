@@ -1,4 +1,4 @@
-"""What Brooklin's command line does, done by ours: the operations of `brooklin-rest-client.sh`."""
+"""Test that our commands cover the operations of Brooklin's `brooklin-rest-client.sh`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of each Brooklin datastream here, and what is said about it."""
+"""Test the import of Brooklin datastreams: the resulting definitions and the notes about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the samples of a calibration."""
+"""Test the evaluation of calibration samples."""
 
 from __future__ import annotations
 

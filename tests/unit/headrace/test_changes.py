@@ -1,4 +1,4 @@
-"""What a change of a datastream would do, as it is shown."""
+"""Test the output of dry runs and of commands on groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's door to a service: whatever the service raised comes out again."""
+"""Test the REST client of the commands: it raises the error that the service raised."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_answer_that_is_not_as_of_now_is_noted_with_its_age() -> None:
 
 
 class Endless(httpx.SyncByteStream):
-    """A body without end. `sent`: parts that were taken from it."""
+    """An endless body. `sent`: parts read so far."""
 
     def __init__(self) -> None:
         self.sent = 0

@@ -1,4 +1,4 @@
-"""Passwords of clusters: from the environment by alias, and from files."""
+"""Test passwords of clusters, read from environment variables named after the alias, and from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster references, resolved to what the settings say."""
+"""Test the resolution of cluster references with the settings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_credentials_go_to_the_addresses_of_the_settings_only() -> None:
     ],
 )
 def test_an_address_that_definitions_may_not_name_is_not_reached(address: str, is_allowed: bool) -> None:
-    """Neither by what was stored when it was allowed."""
+    """Even an address stored while it was allowed is rejected."""
     directory = ClusterDirectory({}, ["*.example.com:9092"])
     assert directory.address_of(ClusterRef(address)) == address
     if is_allowed:

@@ -1,4 +1,4 @@
-"""The command: every subcommand explains itself and is quick about it."""
+"""Test that every command has help and starts fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled rooms are used only where they were made of the sources that lie here."""
+"""Test that compiled modules are used only if they were built from the present sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(mirror.lane.flow.__file__)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A house with two files."""
+    """Return a repository with two source files."""
     for name in ("batch", "scan"):
         file = tmp_path / "mirror" / "wire" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -97,14 +97,14 @@ def test_without_a_compiler_there_is_nothing_to_do(home: Path, monkeypatch: pyte
     monkeypatch.setenv("CC", "/nowhere/cc")
     assert check(home) == NO_COMPILER
     monkeypatch.setenv("CC", sys.executable)
-    assert check(home) in (FAILED, NO_COMPILER)  # the latter where Python's headers are missing
+    assert check(home) in (FAILED, NO_COMPILER)  # NO_COMPILER if Python's headers are missing
     build_folder(home).mkdir(parents=True)
     assert check(home) == DONE
 
 
 def test_who_finds_another_that_compiles_waits_for_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", sys.executable)
-    if check(home) == NO_COMPILER:  # where Python's headers are missing nothing is built
+    if check(home) == NO_COMPILER:  # without Python's headers nothing is built
         assert build(home) == NO_COMPILER
         return
     builds = build_folder(home).parent
@@ -117,7 +117,7 @@ def test_who_finds_another_that_compiles_waits_for_it(home: Path, monkeypatch: p
             lambda: any(
                 "->" in line and waiter in line for line in Path("/proc/locks").read_text().splitlines()
             ),
-            "it waits",
+            "the second build waits",
         )
         build_folder(home).mkdir()
         fcntl.flock(lock, fcntl.LOCK_UN)
@@ -143,7 +143,7 @@ def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_worker_of_a_copy_imports_no_library_that_it_has_no_use_for() -> None:
-    """Each takes memory of every worker process."""
+    """Each library would use memory in every worker process."""
     program = "import sys, headrace.copy.worker; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""Completion by shells: commands, options, choices, and names of datastreams that do no harm in a shell."""
+"""Test shell completion: commands, options, choices, and names of datastreams that are safe in a shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
 @pytest.fixture
 def completed(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> Headrace:
-    """Runs what the shell's function runs, for words of which the last is incomplete."""
+    """Return a function that completes the last of these words as a shell does."""
 
     def run(*words: str) -> Shown:
         monkeypatch.setenv("_HEADRACE_COMPLETE", "complete_bash")
@@ -74,7 +74,7 @@ def test_without_a_service_there_is_silence(
 def test_a_shell_completes_the_installed_command() -> None:
     bash = shutil.which("bash")
     if bash is None:
-        pytest.fail("make needs a shell, and this one is bash")
+        pytest.fail("bash is missing")
     folder = Path(sys.executable).parent
     script = (
         'eval "$(_HEADRACE_COMPLETE=source_bash headrace)"\n'

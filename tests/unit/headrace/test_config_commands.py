@@ -1,4 +1,4 @@
-"""`headrace config show` and `config example`."""
+"""Test `headrace config show` and `config example`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SECRET = "correct horse"
 
 
 def with_keys_set(text: str) -> str:
-    """The example with every key set to the default that it shows, but for tables of any name, and for keys
-    whose default is shown as an empty text."""
+    """Return the example with every key set to the default shown, except for tables with a free name and keys
+    whose default is shown as an empty string."""
     tables = re.split(r"^(?=#\[)", text, flags=re.MULTILINE)
     kept = [one for one in tables if "NAME" not in one.partition("\n")[0]]
     lines = [line for one in kept for line in one.splitlines() if not line.endswith('= ""')]

@@ -1,4 +1,4 @@
-"""Connections that hold on to a listener: heads and bodies that do not come, and too many at once."""
+"""Test connections that occupy a listener: incomplete heads and bodies, and too many at once."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Timer:
 
 
 class Call:
-    """One that never ends."""
+    """A call that never ends."""
 
     def add_done_callback(self, call: Callable[[Any], None]) -> None:
         pass
 
 
 class Loop:
-    """An event loop whose time is passed by the test, and that runs no application."""
+    """Fake event loop: the test advances its time, and it runs no application."""
 
     def __init__(self) -> None:
         self.now, self.timers, self.calls = 0.0, list[Timer](), 0
@@ -64,7 +64,7 @@ class Loop:
 
 
 class Transport:
-    """What was written, and whether it was closed."""
+    """Fake transport that records the bytes written and whether it was closed."""
 
     def __init__(self, address: str) -> None:
         self.address, self.written, self.is_closed = address, b"", False
@@ -99,7 +99,7 @@ class Transport:
 
 
 class Listener:
-    """Takes connections."""
+    """A listener that accepts fake connections."""
 
     def __init__(self) -> None:
         self.kind, self.loop, self.state = protocol_of(LIMITS), Loop(), ServerState()
@@ -113,7 +113,7 @@ class Listener:
 
 
 async def answer(scope: object, receive: object, send: object) -> None:
-    raise AssertionError("the loop runs nothing")
+    raise AssertionError("application called")
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_body_that_does_not_come_is_given_up(listener: Listener) -> None:
 
 
 def test_a_call_that_is_here_has_no_deadline(listener: Listener) -> None:
-    """Events are listened to for hours."""
+    """Event streams stay open for hours."""
     protocol, transport = listener.connect()
     protocol.data_received(HEAD)
     listener.loop.pass_time(100_000)
@@ -169,7 +169,7 @@ def test_a_body_in_parts_ends_its_deadline(listener: Listener) -> None:
 
 
 def unread(listener: Listener, size: int, address: str = "10.0.0.1") -> tuple[CertifiedProtocol, Transport]:
-    """A connection whose caller does not read so many bytes."""
+    """Return a connection with `size` bytes that its caller does not read."""
     protocol, transport = listener.connect(address)
     protocol.data_received(HEAD)
     transport.unread = size
@@ -184,13 +184,13 @@ def test_a_caller_that_does_not_read_is_given_up(listener: Listener) -> None:
     assert not transport.is_aborted
     listener.loop.pass_time(1)
     assert transport.is_aborted
-    assert protocol.flow.write_paused  # until the transport says that the connection is lost
+    assert protocol.flow.write_paused  # until the transport reports the connection as lost
     protocol.connection_lost(None)
     assert not protocol.flow.write_paused
 
 
 def test_a_caller_that_reads_in_the_end_is_answered(listener: Listener) -> None:
-    """Events are listened to for hours, and each is read by itself."""
+    """Event streams stay open for hours, and each event is read on its own."""
     protocol, transport = unread(listener, 1)
     for _ in range(10):
         listener.loop.pass_time(59)
@@ -209,7 +209,7 @@ def test_of_too_many_bytes_that_are_not_read_the_oldest_go(listener: Listener) -
     third = unread(listener, 300, "10.0.0.2")
     assert [one.is_aborted for _, one in (first, second, third)] == [True, False, False]
     second[0].connection_lost(None)
-    third[1].unread = 5_000  # alone: an answer may be large
+    third[1].unread = 5_000  # a single response may be large
     third[0].pause_writing()
     assert not third[1].is_aborted
     assert list(listener.kind.unread) == [third[0]]
@@ -230,7 +230,7 @@ def test_the_oldest_silent_connection_of_an_address_gives_way(listener: Listener
 
 
 def test_silent_connections_of_any_number_leave_room(listener: Listener) -> None:
-    """Also where the listener takes them before it sees that others have ended."""
+    """The limit applies even if connections are accepted before the end of others is noticed."""
     for number in range(1_500):
         listener.connect(f"10.0.0.{number % 250}")
     asking, transport = listener.connect("10.1.0.1")

@@ -1,4 +1,4 @@
-"""What the parent of a copy makes of what its workers say."""
+"""Test how the parent process of a copy evaluates the messages of its workers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_somethi
     tell(CopySums(0, 0, 9, 0))
     assert run.progress.stuck == {"t-0": "refused", "t-1": "no leader"}
     tell(CopySums(5, 50, 5, 0))
-    assert run.progress.stuck == {"t-0": "refused"}, "t-1 copies"
+    assert run.progress.stuck == {"t-0": "refused"}, "t-1 copies again"
     news(LanePaused(a_key("t-1"), "no leader"), LaneResumed(a_key("t-1")))
     whole = {"topic": "t", "partition": 0, "next_offset": 10, "reason": ""}
     short = {"topic": "t", "partition": 1, "next_offset": 7, "reason": ""}
@@ -69,7 +69,7 @@ def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_somethi
     tell(LaneReports((dict(short),)))
     assert run.outcome.lanes == [whole, {**short, "reason": "no leader"}]
     assert (run.progress.stuck, run.progress.paused, share.left) == ({}, {}, {})
-    assert worker.slot.is_ending, "nothing is left to be copied"
+    assert worker.slot.is_ending, "no partition remaining"
 
 
 def test_a_worker_that_cannot_be_started_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.C
 
 
 def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """In the progress while it does, and in the end; also of a worker that died."""
+    """Shown while it throttles and in the outcome, including the time throttled in a worker that died."""
     run, worker = copy_run(), PooledWorker(WorkerSlot(0, 1.0, 20.0))
     run._shares = [share] = [_Share([a_spec("t-0", end_offset=10)])]
     line = ProgressLine()
@@ -132,7 +132,7 @@ def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.Captur
     line.show(run.progress, 1_000.0)
     assert "quota of a:1" in capsys.readouterr().err
     line.show(run.progress, 2_000.0)
-    assert "quota" not in capsys.readouterr().err, "it slows it no longer"
+    assert "quota" not in capsys.readouterr().err, "throttling has stopped"
     document = document_of(run._job, CopyPlan((), TopicChanges()), run.outcome, run.progress.throttled, 9.0)
     assert document["throttled_seconds"] == {"a:1": 6.5}
     tell_outcome(document, as_json=False)

@@ -1,4 +1,4 @@
-"""As many worker processes as a container has been given cores, not as its host has."""
+"""Test that the number of worker processes depends on the cores of the container instead of the host."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NOWHERE = Path("/nonexistent")
 
 @pytest.fixture(autouse=True)
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """We may run on eight."""
+    """Make eight cores available to the process."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(8)), raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
 
 
 def _groups(folder: Path, limits: Mapping[str, str]) -> Path:
-    """Control groups with these files."""
+    """Create control group files."""
     for name, text in limits.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`headrace datastream list`, `get`, `lag`, `gaps` and `wait`."""
+"""Test `headrace datastream list`, `get`, `lag`, `gaps` and `wait`."""
 
 from __future__ import annotations
 

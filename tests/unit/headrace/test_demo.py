@@ -1,4 +1,4 @@
-"""A demonstration that breaks off: the report says where and why."""
+"""Test the demonstration: reports of failures, servers left running, compilation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HOUSE = Path(__file__).parents[3]
 
 
 class Breaking(DemoProcesses):
-    """Servers that do not come up."""
+    """Processes whose stack fails to start."""
 
     def __init__(self, home: Path, failure: BaseException) -> None:
         super().__init__(home, 0, lambda _: None)
@@ -69,7 +69,7 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
     processes = DemoProcesses(tmp_path, 0, told.append)
     for name, arguments in (("headrace-1", ["sleep", "600"]), ("sampler", ["true"])):
         processes.processes[name] = ManagedProcess(name, arguments).start(releasable=True)
-    wait_until(lambda: not processes.processes["sampler"].is_alive(), "it has ended")
+    wait_until(lambda: not processes.processes["sampler"].is_alive(), "the sampler has ended")
     assert processes.release() == ["headrace-1"]
     (line,) = told
     assert "sampler" in line
@@ -78,7 +78,7 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
 
 
 class Answering(DemoProcesses):
-    """Its instances are commands that do nothing."""
+    """Processes whose instances are commands that do nothing."""
 
     def start_instance(self, name: str) -> None:
         self.processes[name] = ManagedProcess(name, ["sleep", "600"]).start(releasable=True)
@@ -188,7 +188,7 @@ def test_the_stacks_status_shows_what_a_demonstration_has_left_running(
         ("sampler", "up", ""),
     ]
     os.killpg(found["running"][1]["pid"], signal.SIGKILL)
-    wait_until(lambda: status_of(home)[1].state == "died", "its end is seen")
+    wait_until(lambda: status_of(home)[1].state == "died", "the end of the sampler is noticed")
     assert CliRunner().invoke(app, ["stack", "status"]).exit_code == 0
     assert end_released(home) == [INSTANCES[0]]
     assert status_of(home) == []

@@ -1,4 +1,4 @@
-"""What `headrace doctor` says of what it has found."""
+"""Test the findings of `headrace doctor`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_clocks_are_off_agree_or_are_not_spoken_of() -> None:
     assert all(fact in west.sentence for fact in ("behind", "instance b", "4.000 s", "0.025 s"))
     assert list(examined_clocks([former, away])) == []
     (unsure,) = examined_clocks([instance("a", east=(1.5, 0.7))])
-    assert unsure.grade is Grade.OK, "it may be less than a second"
+    assert unsure.grade is Grade.OK, "may be less than a second"
 
 
 def an_instance(name: str, *strategies: str) -> dict[str, object]:

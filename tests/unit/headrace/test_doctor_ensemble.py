@@ -1,4 +1,4 @@
-"""What `headrace doctor` says of the servers of ZooKeeper."""
+"""Test the findings of `headrace doctor` about ZooKeeper servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML and JSON that commands read and print."""
+"""Test YAML and JSON read and printed by commands."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_json_by_its_name_is_nothing_else() -> None:
 
 
 class CountedKey(str):
-    """A key that counts how often any of its kind is looked up."""
+    """A key that counts the lookups of all its instances."""
 
     lookups = 0
 

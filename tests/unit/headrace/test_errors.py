@@ -1,4 +1,4 @@
-"""What a failure looks like at the terminal."""
+"""Test failures as shown on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace events --follow`: what happens is told as it happens, also over a connection that is lost."""
+"""Test `headrace events --follow`: every event is shown once, even if the connection is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = Callable[[], httpx.Response]
 
 
 class Log:
-    """What a service would send of the publications that it keeps: each holds one sentence of `orders`."""
+    """Fake event log of a service: each publication is one sentence about `orders`."""
 
     def __init__(self, *sentences: str, dropped: int = 0) -> None:
         name = DatastreamName("orders")
@@ -34,7 +34,7 @@ class Log:
         self.kept = {number: one for number, one in enumerate(events) if number >= dropped}
 
     def after(self, position: str) -> bytes:
-        """As `api.calls.event_stream` words it."""
+        """Return the stream after a position, in the format of `api.calls.event_stream`."""
         place, sent = EventPosition(*map(int, position.split("-"))), f"id: {position}\n\n".encode()
         while (found := following(self.kept, place)) is not None:
             place, sent = found.position, sent + _publication(found, None)
@@ -42,7 +42,7 @@ class Log:
 
 
 class Lost(httpx.SyncByteStream):
-    """Bytes, and then the connection breaks."""
+    """A body that breaks off after some bytes."""
 
     def __init__(self, sent: bytes) -> None:
         self._sent = sent
@@ -55,7 +55,7 @@ class Lost(httpx.SyncByteStream):
 
 @pytest.fixture
 def answers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
-    """What is answered, in this order; then somebody presses ctrl-C."""
+    """Return the list of responses to send, in order; after the last one, ctrl-C is pressed."""
     left: list[Answer] = []
 
     def answer(_: httpx.Request) -> httpx.Response:
@@ -85,7 +85,8 @@ def test_events_are_lines_with_their_moment(answers: list[Answer], headrace: Hea
 
 
 def resumed(headrace: Headrace, serve: Serve, log: Log, cuts: int) -> tuple[Shown, list[str]]:
-    """Lost `cuts` times, after each event once; the ids that were asked for."""
+    """Follow the log over a connection lost `cuts` times, each time after one event, and return the output
+    and the ids that the command requested."""
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""What `headrace serve` refuses to listen on, and what it says of that."""
+"""Test the addresses on which `headrace serve` refuses to listen, and its reasons."""
 
 from __future__ import annotations
 

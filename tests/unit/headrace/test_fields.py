@@ -1,4 +1,4 @@
-"""Options of `headrace datastream create` and `update`: each field of /v1 has one, at both."""
+"""Test that `headrace datastream create` and `update` have an option for every field of /v1."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFINITION = {
         "topics": "t|u",
         "exclude": "x",
         "internal": True,
-        "match_all": False,  # it is said, and is not so
+        "match_all": False,  # stated explicitly, and false
     },
     "destination": {
         "cluster": "destination",

@@ -1,4 +1,4 @@
-"""`headrace status`, `lag`, `lanes` and `instances`: the service as it is, and what is not known of it."""
+"""Test `headrace status`, `lag`, `lanes` and `instances`: current state, with unknown values marked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.headrace.conftest import Headrace, Serve
 
 
 def stall(site: Site, lane: str, kept_ms: int = 3_600_000) -> None:
-    """Have a lane of `orders` stand still with records waiting. `kept_ms`: retention of the source."""
+    """Stall a lane of `orders` with records waiting. `kept_ms`: retention of the source."""
     states, key = site.follower.workers._states, a_key(lane)
     life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(kept_ms))
     track = LaneTrack(life.history_at(site.clock.monotonic()), states[key].rate)
@@ -36,7 +36,7 @@ def stall(site: Site, lane: str, kept_ms: int = 3_600_000) -> None:
 
 
 def a_lane(partition: str, records: int | None = 0, age: int | None = 0, **more: Any) -> dict[str, Any]:
-    """As `/v1/lanes` has it, with what sums read."""
+    """Return a lane as in `/v1/lanes`, with the fields that sums are computed from."""
     return {"partition": partition, "datastream": "a", "lag_records": records, "lag_ms": age} | more
 
 
@@ -84,7 +84,7 @@ def test_status_says_since_when_a_datastream_is_within_its_objective_again(
     site.incidents.append(record)
     shown = headrace("status")
     assert "again since 2023-11-14T22:14:20Z" in shown.out
-    assert shown.code == 0, "it is late no more"
+    assert shown.code == 0, "no longer late"
     site.incidents[:] = [replace(record, closing_ms=again + 600_000)]
     for command in ("status", "incidents"):
         assert "recovered, closing at 2023-11-14T22:24:20Z" in headrace(command).out

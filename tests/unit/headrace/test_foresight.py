@@ -1,4 +1,4 @@
-"""Forecast and advice of the leader, over a past that is given as values."""
+"""Test the leader's forecast and advice with a given history."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tests.fakes.site import Site
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 1_700_000_000_000 // HOUR_MS * HOUR_MS
-"""The clock of a site stands a little later."""
+"""The clock of a site is slightly ahead of this."""
 LOAD = PartitionLoad(10.0)
 CAPACITY = TaskCapacity(100, None, 100)
 Hour = Mapping[TopicPartition, PartitionLoad]
 
 
 def busy_at_noon(_: ClusterRef, hour_ms: int) -> Hour:
-    """Between 20 and 180 bytes/s in two partitions, the same every day."""
+    """Return between 20 and 180 bytes/s in total for two partitions, with the same curve every day."""
     rate = 50 - 40 * math.cos(hour_ms / HOUR_MS % DAY / DAY * 2 * math.pi)
     return {T0: PartitionLoad(rate, 1.0), T1: PartitionLoad(rate, 1.0)}
 
@@ -54,7 +54,7 @@ def how(_: Sequence[Datastream]) -> Fallback:
 
 @pytest.fixture
 def site() -> Site:
-    """A leader that has planned two partitions of 10 bytes/s each."""
+    """Return a leader that has planned two partitions of 10 bytes/s each."""
     one = Site(planner=LoadPlanner())
     one.create()
     rates = {T0: (10.0, 1.0), T1: (10.0, 1.0)}
@@ -85,7 +85,7 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     assert need.error < 0.01
     expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
-    assert len(expectation.hours) == 9, "the present hour, and eight until a later turn has been"
+    assert len(expectation.hours) == 9, "the present hour, and eight until the next run"
     quiet = means.expected.quiet(need.group)
     assert quiet is not None
     assert quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS)
@@ -96,7 +96,7 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
 
 
 def test_what_the_last_day_needed_is_shown_beside_what_is_in_force(site: Site) -> None:
-    """Two tasks while more than 100 bytes/s come, which is in 11 hours; one is in force."""
+    """Two tasks are needed in the 11 hours with more than 100 bytes/s; one task is in force."""
     advice = ForesightTurn(means_of(site, busy_at_noon)).run()
     assert advice.past_day is not None
     day = {"hours": 24, "task_hours": 24, "peak_task_hours": 48, "needed_task_hours": 35}
@@ -166,7 +166,7 @@ def test_without_pinot_the_advice_knows_only_the_present_need(site: Site) -> Non
 
 
 def test_a_history_of_a_day_forecasts_nothing(site: Site) -> None:
-    """A new topic, or a service that has just begun."""
+    """Typical for a new topic or a new service."""
 
     def young(cluster: ClusterRef, hour_ms: int) -> Hour:
         return busy_at_noon(cluster, hour_ms) if hour_ms >= NOW - DAY * HOUR_MS else {}
@@ -178,7 +178,7 @@ def test_a_history_of_a_day_forecasts_nothing(site: Site) -> None:
 
 
 def test_forecasts_that_were_far_off_change_no_plan(site: Site) -> None:
-    """Ten times more or less from day to day, without a rule."""
+    """The load changes tenfold at random from hour to hour."""
 
     def wild(_: ClusterRef, hour_ms: int) -> Hour:
         rate = 10.0 if random.Random(hour_ms).random() < 0.5 else 100.0
@@ -210,7 +210,7 @@ def test_a_datastream_that_is_planned_by_count_needs_what_it_carried(site: Site)
     (need,) = advice.groups
     assert (need.now is not None, advice.required_tasks is not None, advice.why) == (True, True, "")
     blind = ForesightTurn(means_of(site, None)).run()
-    assert blind.required_tasks == blind.tasks, "of what nobody measures, the tasks that are there"
+    assert blind.required_tasks == blind.tasks, "without measurements, the present tasks"
 
 
 def test_a_history_that_stood_still_is_forecast_for_the_hours_ahead_of_now(site: Site) -> None:
@@ -245,7 +245,7 @@ def test_an_hour_is_asked_for_once_and_a_silent_one_again_while_it_is_young() ->
     asked.clear()
     past.of(SOURCE, NOW + 1)
     assert asked == [1]
-    assert max(past.of(SOURCE, NOW - 3 * HOUR_MS)) == NOW - 4 * HOUR_MS  # a clock that was ahead is put right
+    assert max(past.of(SOURCE, NOW - 3 * HOUR_MS)) == NOW - 4 * HOUR_MS  # the clock was corrected
 
 
 def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:
@@ -265,7 +265,7 @@ def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:
     first = thread.advice
     clock.advance(90)
     thread.look()
-    assert thread.advice is first, "nothing has changed"
+    assert thread.advice is first, "nothing changed"
     site.create("clicks", destination={"cluster": "destination", "name": "clicks.*"})
     site.tick()
     thread.look()
@@ -295,7 +295,7 @@ def test_only_a_leader_computes_and_its_health_says_what_goes_wrong(site: Site) 
     thread.look()
     assert not site.health.conditions()[PART].is_well
     thread.look()
-    assert not site.health.conditions()[PART].is_well, "until a computation succeeds"
+    assert not site.health.conditions()[PART].is_well, "red until a computation succeeds"
     leads[0] = False
     thread.look()
     assert PART not in site.health.conditions()

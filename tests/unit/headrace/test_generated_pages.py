@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/errors.md, and that nothing is missing from them."""
+"""Test that docs/cli.md and docs/errors.md are complete and current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether somebody can be asked for the past, and what is said where nobody can."""
+"""Test which source of history the settings select, and the errors if there is none."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Options and files of `headrace plan`, `loads`, `slo import` and others that nobody would write by intent:
-one sentence that says what is wrong, exit code 2, no traceback, and nothing half written."""
+"""Test malformed options and files of `headrace plan`, `loads`, `slo import` and others.
+
+The command prints one sentence that names the problem, without a traceback, exits with code 2, and leaves no
+partial file.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,7 @@ def test_a_picture_on_a_full_disk_is_said_by_its_name(headrace: Headrace, tmp_pa
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Its rights stay, and a link to it stays one."""
+    """The permissions are kept, and a link remains a link."""
     file, link = tmp_path / "file", tmp_path / "link"
     file.write_text("before")
     file.chmod(0o640)
@@ -147,7 +150,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @contextmanager
 def files_up_to(size: int) -> Iterator[None]:
-    """The system refuses what is written beyond."""
+    """Limit the size of files that the process can write."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -1,4 +1,4 @@
-"""What comes from outside is shown, and commands no terminal: escape sequences, overrides, markup, lines."""
+"""Test that external text cannot control the terminal: escape sequences, overrides, markup, line breaks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ PATH: Final = ("datastream", "x")
 
 
 class Hostile(httpx.BaseTransport):
-    """A service that ends every text of its answers, names of fields apart, with what no terminal should
-    have."""
+    """A service that appends characters unsafe for terminals to all strings in responses but field names."""
 
     def __init__(self, site: Site) -> None:
         self._inner = InProcess(site.app)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """The real answer, spoilt."""
+        """Return the real response with the unsafe characters added."""
         answer = self._inner.handle_request(request)
         body = json.dumps(spoilt(json.loads(answer.content))) if answer.content else None
         return httpx.Response(
@@ -57,7 +56,7 @@ def spoilt(value: Any) -> Any:
 
 
 def check(shown: str) -> None:
-    """Nothing but lines that can be seen; none of them is another's."""
+    """Assert that the output is printable and contains no forged line."""
     assert visible_lines(shown) == shown
     assert not any(line.startswith("headrace: all is well") for line in shown.splitlines())
 

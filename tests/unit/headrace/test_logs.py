@@ -1,4 +1,4 @@
-"""Logs: JSON for machines, context in every line, no secrets."""
+"""Test log output: JSON for machines, context in every line, no secrets."""
 
 from __future__ import annotations
 

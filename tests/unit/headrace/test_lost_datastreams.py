@@ -1,4 +1,4 @@
-"""`headrace datastream lost`, `restore` and `forget`."""
+"""Test `headrace datastream lost`, `restore` and `forget`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.headrace.conftest import Headrace
 
 @pytest.fixture
 def wiped(site: Site) -> Site:
-    """A service that has lost two datastreams."""
+    """Return a service that has lost two datastreams."""
     for name in ("a", "b"):
         site.create(name, destination={"cluster": "destination", "name": f"{name}.*"})
     site.server.session().delete_tree(znodes.DATASTREAMS)

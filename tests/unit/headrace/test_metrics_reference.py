@@ -1,4 +1,4 @@
-"""docs/metrics.md, and the names, types and labels of every metric."""
+"""Test docs/metrics.md, and the names, types and labels of all metrics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_name_that_prometheus_does_not_want_is_found(name: str, kind: str) -> 
 
 
 def exposed(metric: DescribedMetric) -> str:
-    """The metric with one sample, as it is scraped."""
+    """Return the metric with one sample in the exposition format."""
     labels = ",".join(f'{label}="x"' for label in metric.labels)
     head = f"# HELP {metric.name} {metric.text}\n# TYPE {metric.name} {metric.kind}\n"
     if metric.kind != "histogram":
@@ -66,7 +66,7 @@ def exposed(metric: DescribedMetric) -> str:
 
 
 def test_prometheus_own_checker_finds_nothing() -> None:
-    """Without promtool its rules are those of `test_a_metric_is_named_as_prometheus_wants_it`."""
+    """Without promtool, apply the rules of `test_a_metric_is_named_as_prometheus_wants_it`."""
     if promtool.promtool() is None:
         assert not [one for metric in EVERY for one in complaints(metric.name, metric.kind, metric.text)]
         return

@@ -1,4 +1,4 @@
-"""Tokens of an issuer: who they make of a caller, and what is none."""
+"""Test tokens of an OIDC issuer: the resulting principals, and rejected tokens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRUST: Final = TokenRequirements(ISSUER, AUDIENCE, 60.0, "preferred_username", "
 
 
 def shown(*names: str, **more: Any) -> bytes:
-    """The set of keys that the issuer shows."""
+    """Return the key set that the issuer publishes."""
     found: list[dict[str, Any]] = []
     for name in names:
         key = jwt.algorithms.ECAlgorithm.to_jwk(KEYS[name].public_key(), as_dict=True)
@@ -50,7 +50,7 @@ def shown(*names: str, **more: Any) -> bytes:
 
 
 class Provider:
-    """Shows keys, and signs."""
+    """An issuer that publishes keys and signs tokens."""
 
     def __init__(self, *names: str) -> None:
         self.clock, self.asked, self.answer = ManualClock(), 0, shown(*(names or ("one",)))
@@ -87,7 +87,7 @@ class Provider:
 
 
 def settle() -> None:
-    """What is being read has been read."""
+    """Wait for pending reads of the keys."""
     for thread in threading.enumerate():
         if thread.name == "issuer-keys":
             thread.join()
@@ -161,7 +161,7 @@ def encoded(part: Any) -> str:
 
 
 def test_the_algorithm_is_ours_to_choose(provider: Provider) -> None:
-    """`none`, and the public key as if it were a shared secret."""
+    """Covers `none`, and the public key used as a shared secret."""
     body = encoded(provider.claims(groups=["admins"]))
     for algorithm in ("none", "None", "NONE", ""):
         with pytest.raises(NotAuthenticated):
@@ -184,7 +184,7 @@ def test_the_algorithm_is_ours_to_choose(provider: Provider) -> None:
 
 def test_a_key_is_the_issuers_and_no_other(provider: Provider) -> None:
     with pytest.raises(Unreachable):
-        provider.issuer.principal_of(provider.token("two"))  # and the issuer is asked
+        provider.issuer.principal_of(provider.token("two"))  # starts a read of the keys
     settle()
     stranger = jwt.encode(provider.claims(), KEYS["two"], "ES256", headers={"kid": "one"})
     mine = jwt.algorithms.ECAlgorithm.to_jwk(KEYS["two"].public_key(), as_dict=True)
@@ -240,7 +240,7 @@ def test_only_public_keys_that_sign_count() -> None:
 def test_a_new_key_is_asked_for_and_not_more_often_than_now_and_then(provider: Provider) -> None:
     provider.answer, provider.holds = shown("one", "two"), threading.Event()
     for _ in range(9):
-        with pytest.raises(Unreachable):  # not 401, after which nobody would try again
+        with pytest.raises(Unreachable):  # not 401, after which clients would not retry
             provider.issuer.principal_of(provider.token("two"))
     assert provider.issuer.principal_of(provider.token()).name == "oidc:alice"
     provider.holds.set()
@@ -259,7 +259,7 @@ def test_a_new_key_is_asked_for_and_not_more_often_than_now_and_then(provider: P
 
 
 def test_keys_that_are_too_old_count_no_more(provider: Provider) -> None:
-    """A key that was withdrawn ends, also where the issuer cannot be asked."""
+    """A withdrawn key expires even if the issuer is unreachable."""
     provider.is_away = True
     provider.clock.advance(3_600)
     assert provider.keys.key("one") is not None

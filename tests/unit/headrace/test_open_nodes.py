@@ -1,4 +1,4 @@
-"""What `headrace config check` says that settings leave open."""
+"""Test that `headrace config check` reports nodes that settings leave open in ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that past hours needed: what is planned once is kept."""
+"""Test the number of tasks that past hours needed: each hour is planned once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def past(hours: int, end_ms: int = 1_000 * HOUR_MS) -> dict[int, Mapping[TopicPa
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """An entry for every hour that is planned."""
+    """Record a call for every hour that is planned."""
     calls: list[object] = []
     real = assigner.what_if.ahead.needed_tasks
 

@@ -1,4 +1,4 @@
-"""Settings that send credentials without TLS are reported."""
+"""Test that settings that send credentials without TLS are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace plan` as a person and as a program meet it."""
+"""Test `headrace plan`, with tables and with JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 class Done(NamedTuple):
-    """What a run left behind."""
+    """Result of a run."""
 
     returncode: int
     stdout: str
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 class Headrace:
-    """Runs `headrace plan …` in this process, its output captured, in a folder without settings."""
+    """Callable that runs `headrace plan …` in this process in a folder without settings."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch

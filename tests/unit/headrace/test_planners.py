@@ -1,4 +1,4 @@
-"""Which planner and which load provider a leader gets."""
+"""Test which planner and which load provider the leader uses."""
 
 from __future__ import annotations
 

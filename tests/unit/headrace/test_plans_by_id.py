@@ -1,4 +1,4 @@
-"""Plans that are computed, looked at and put in force from the command line."""
+"""Test computing, showing and applying a plan from the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPUTE = ("datastream", "plan", "orders", "--full")
 
 @pytest.fixture(autouse=True)
 def _a_task_with_too_much(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service works while a command sleeps."""
+    """Run the service while a command sleeps."""
 
     def work(_: float) -> None:
         with structlog.testing.capture_logs():

@@ -1,4 +1,4 @@
-"""Load providers and placement strategies of another package, installed as any other is."""
+"""Test load providers and placement strategies from another installed package."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Unspeakable(Exception):
 
 
 class Raises:
-    """A provider and a strategy that raises when it is asked."""
+    """A provider and strategy that raises an error on every call."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -188,11 +188,11 @@ class Raises:
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
 def test_what_would_end_a_thread_is_a_failure_of_the_plug_in(error: BaseException) -> None:
-    """The leader goes on by its fallback: the last known loads, the tasks in force."""
+    """The leader continues with its fallback: the last known loads, the tasks in force."""
     said = f"(load provider|placement strategy) mine .*{type(error).__name__}"
     calls = ThreadedCalls(PATIENCE_SECONDS, lambda: None)
     provider = PatientLoads(CheckedLoads("mine", Raises(error)), calls)
-    for _ in range(2):  # the thread that has asked lives on
+    for _ in range(2):  # the calling thread survives
         with pytest.raises(LoadUnavailable, match=said):
             provider.loads(SOURCE, [T0])
     ask = freshness_of("mine", Raises(error))
@@ -210,7 +210,7 @@ def test_an_error_that_cannot_say_what_it_is_is_told_by_its_class() -> None:
 
 
 class Hangs:
-    """A strategy that answers when it is let go."""
+    """A strategy that responds only after `let_go` is set."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
@@ -223,7 +223,7 @@ class Hangs:
 
 
 def test_a_strategy_that_hangs_holds_nobody_up() -> None:
-    """It is not asked again before it has come back, and then it is one as any other."""
+    """It is not called again until it has returned, and is then used as before."""
     hanging = Hangs()
     strategy = CheckedStrategy("mine", hanging, 0.01)
     with pytest.raises(TimedOut, match=r"placement strategy mine .*0\.01 s"):

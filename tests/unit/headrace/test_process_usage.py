@@ -1,4 +1,4 @@
-"""Memory and processor use of an instance."""
+"""Test the memory and CPU use reported by an instance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_memory_is_that_of_all_processes_and_cores_those_since_the_look_before(
     say(tmp_path, 8, 250, 25)
     assert meter.look() == ProcessUsage(2, 350 * PAGE, 0.5)
     moment = 110.5
-    assert meter.look().cpu_cores == 0.5, "too soon for another"
+    assert meter.look().cpu_cores == 0.5, "too soon for another measurement"
     moment = 120.0
     (tmp_path / "8/stat").unlink()
     assert meter.look() == ProcessUsage(1, 100 * PAGE, 0.0)

@@ -1,4 +1,4 @@
-"""The few settings that commands need are the same as those of the whole settings."""
+"""Test that the quick reader of the few settings that commands need agrees with the full settings."""
 
 from __future__ import annotations
 

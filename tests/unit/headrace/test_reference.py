@@ -1,4 +1,4 @@
-"""The configuration reference covers every key, and every duration and size says its unit."""
+"""Test that the configuration reference covers every key, and that durations and sizes have a unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFERENCE = settings_reference()
 
 
 def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
-    """Section and key of every setting that has a value."""
+    """Yield the section and key of every setting with a value."""
     for name, field in model.model_fields.items():
         inner = [one for one in (field.annotation, *get_args(field.annotation)) if _is_model(one)]
         if not inner:
@@ -58,12 +58,12 @@ def test_a_duration_or_size_says_its_unit(section: str, key: str) -> None:
 
 
 def kind_of(section: str, key: str) -> str:
-    """The type that the reference prints."""
+    """Return the type printed in the reference."""
     return cells(section, key)[1]
 
 
 def cells(section: str, key: str) -> list[str]:
-    """Cells of the row of a key: name, type, default, and the rest."""
+    """Return the cells in the row of a key: name, type, default, meaning."""
     row = next(line for line in sections()[section].splitlines() if line.startswith(f"| `{key}` |"))
     return row.strip("| ").split(" | ")
 

@@ -1,4 +1,4 @@
-"""All settings from one file and the environment; whatever is wrong is named."""
+"""Test reading the settings from a file and the environment; every invalid setting is named."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_what_is_wrong_in_the_file_is_named(write: Write, text: str, said: str) 
 
 
 def numbers(model: type[BaseModel], *place: str) -> Iterator[tuple[str, ...]]:
-    """Settings that take numbers with a fraction."""
+    """Yield the settings of type float."""
     for name, field in model.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
         inner = [one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)]

@@ -1,4 +1,4 @@
-"""Commands that are given several instances ask the first that answers."""
+"""Test that commands with several addresses use the first instance that responds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tests.unit.headrace.conftest import Headrace, Serve, Write
 
 
 class Instances(httpx.BaseTransport):
-    """Instances of one service by their host. `failures`: what happens to a request to one; `asked`: whom, in
-    this order."""
+    """Instances of one service by host. `failures`: errors by host; `asked`: hosts of the requests so far."""
 
     def __init__(self, site: Site) -> None:
         self._inner = InProcess(site.app)
@@ -57,7 +56,7 @@ def test_each_instance_of_the_settings_is_tried(
     done = headrace("datastream", "pause", "orders", "--reason", "why", "--config", str(file))
     assert (done.code, done.out) == (0, "orders: PAUSED\n")
     assert headrace("datastream", "get", "orders", "--at", "up:2", "--config", str(file)).code == 0
-    assert instances.asked == ["down", "up", "up"], "the option comes before the settings"
+    assert instances.asked == ["down", "up", "up"], "the option overrides the settings"
 
 
 def test_where_none_answers_all_are_named(instances: Instances, headrace: Headrace) -> None:

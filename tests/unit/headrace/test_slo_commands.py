@@ -1,4 +1,4 @@
-"""`headrace slo export` and `import`: objectives leave as OpenSLO documents and come back."""
+"""Test `headrace slo export` and `import`: objectives as OpenSLO documents, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that has started something cleans it up when it is interrupted."""
+"""Test that an interrupted command cleans up the processes that it started."""
 
 from __future__ import annotations
 

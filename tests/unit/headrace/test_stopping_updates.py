@@ -1,4 +1,4 @@
-"""`headrace datastream update` of what stops partitions: shown, and done only when confirmed."""
+"""Test `headrace datastream update` if partitions would stop: shown first, then confirmed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Keyboard(io.StringIO):
 
 @pytest.fixture
 def copying(site: Site) -> Site:
-    """`orders` copies t and clicks."""
+    """Return a site whose datastream `orders` copies t and clicks."""
     site.source.create(TopicDescription("clicks", 6))
     site.create("orders", source={"cluster": "source", "topics": "t|clicks"})
     return site

@@ -1,4 +1,4 @@
-"""Placement strategies that datastreams choose, beside the one of the service."""
+"""Test placement strategies chosen by datastreams, next to the strategy of the service."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_service_plans_in_place_of_a_strategy_that_cannot_be_made(
     first, second = answers[0].reasons
     assert said in first
     assert second == "1 task for 2 partitions"
-    assert [(one["log_level"], one["chosen"]) for one in logs] == [("warning", name)], "it is said once"
+    assert [(one["log_level"], one["chosen"]) for one in logs] == [("warning", name)], "one warning is enough"
 
 
 def test_a_strategy_that_can_be_made_again_takes_its_place(write: Write) -> None:
@@ -207,4 +207,4 @@ def test_people_see_that_the_strategy_they_chose_is_not_used(
     first, second, *_ = planned(site)["reasons"]
     assert "'one-each'" in first
     assert second == "1 task for 2 partitions"
-    assert patched(site, "one-each").status_code == 200, "what is stored already may be sent back"
+    assert patched(site, "one-each").status_code == 200, "a stored value is accepted again"

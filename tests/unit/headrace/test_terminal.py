@@ -1,4 +1,4 @@
-"""What commands show, whatever is in it and wherever it goes."""
+"""Test the output of commands, for any content and any destination."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FULL = Path("/dev/full")
 
 
 class FullDisk(io.StringIO):
-    """What stderr is when its disk is full."""
+    """A stderr on a full disk."""
 
     tried = False
 
@@ -57,7 +57,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    """Rich asks these variables before the file that it writes to."""
+    """Set the variables that Rich prefers to the properties of the output file."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -140,7 +140,7 @@ def test_progress_that_cannot_be_shown_ends_nothing(monkeypatch: pytest.MonkeyPa
 
 
 class Narrow(io.StringIO):
-    """A terminal of 40 cells."""
+    """A terminal with 40 columns."""
 
     def isatty(self) -> bool:
         return True
@@ -159,7 +159,7 @@ def test_a_status_line_is_rewritten_on_a_terminal_and_never_wider_than_it(
     line.end()
     first, second, rest = screen.getvalue().split("\r")
     assert first == "123,456 records copied, lag 7,890".ljust(39)
-    assert second == "5 records copied".ljust(39), "nothing of the longer line is left"
+    assert second == "5 records copied".ljust(39), "the longer line must be erased"
     assert rest == "\n"
 
 
@@ -180,7 +180,7 @@ def test_a_status_line_is_left_where_the_work_fails(monkeypatch: pytest.MonkeyPa
 
 def test_a_status_line_in_a_pipe_is_whole_and_comes_seldom(capsys: pytest.CaptureFixture[str]) -> None:
     line = StatusLine(since=100.0)
-    assert not line.is_due(101.0), "what is over soon says nothing"
+    assert not line.is_due(101.0), "short work shows no status"
     assert line.is_due(106.0)
     assert not line.is_due(107.0)
     parts = [f"part {number}" for number in range(40)]

@@ -1,4 +1,4 @@
-"""`headrace token`: what is printed, what is kept, and who is let in from then on."""
+"""Test `headrace token`: output, stored hashes, and effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--wait` of commands that begin what takes a while."""
+"""Test `--wait` of commands that start long-running work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEGUN = [
 
 @pytest.fixture(autouse=True)
 def _time_passes_when_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service works while a command sleeps."""
+    """Run the service while a command sleeps."""
 
     def work(_: float) -> None:
         with structlog.testing.capture_logs():
@@ -44,7 +44,7 @@ def test_a_command_waits_for_the_end_of_what_it_begins(
     shown = headrace(*command, "--wait")
     assert shown.code == 0, shown.err
     assert shown.out.startswith(told)
-    assert " of orders is " in shown.err, "how far it is is said while it lasts"
+    assert " of orders is " in shown.err, "progress must be shown"
 
 
 def test_a_program_gets_the_operation_as_it_ended(site: Site, headrace: Headrace) -> None:

@@ -1,4 +1,4 @@
-"""How long breaches lasted, by the incidents that are over."""
+"""Test the duration of past breaches, from closed incidents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn of the monitor: observe, judge, act."""
+"""Test a turn of the monitor: observe, judge, act."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def a_subject(halted: str = "") -> ObjectiveSubject:
 
 
 def held(*owners: QuotaOwner) -> Evidence:
-    """Lanes of one task that such quotas hold back, and are late."""
+    """Return late lanes of one task that such quotas throttle."""
     return Evidence(
         tuple(
             LaneEvidence(f"t-{number}", "one", "orders-0", lag_ms=99_999, hold=QuotaHold(owner, 0.5))
@@ -61,7 +61,7 @@ THROTTLED = held(QuotaOwner.DESTINATION)
 
 
 class World:
-    """Service and measurements, as a test wants them."""
+    """Fake service and measurements, configured by the test."""
 
     remark = ""
 
@@ -178,7 +178,7 @@ def test_a_diagnosis_comes_with_what_is_found_while_an_incident_is_open(rig: Rig
 
     causes = [found(one) for one in (BAD, BAD, GOOD, BAD, GOOD, GOOD)]
     assert causes == [None, Cause.OVERLOADED_TASK, None, Cause.OVERLOADED_TASK, None, None]
-    assert rig.world.looked == 2, "what is well is not asked about"
+    assert rig.world.looked == 2, "no evidence is read for a healthy datastream"
 
 
 def test_where_the_evidence_cannot_be_read_that_is_said_and_a_dry_run_decides(rig: Rig) -> None:
@@ -288,7 +288,7 @@ def test_judging_alone_has_no_consequence(rig: Rig) -> None:
 
 
 class Ear:
-    """Hears of turns."""
+    """Listener that records the turns."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -300,11 +300,11 @@ class Ear:
 
     def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
         self.heard.append(reason)
-        assert movements.is_complete, "what partitions do does not depend on measurements"
+        assert movements.is_complete, "movements do not depend on measurements"
 
 
 class Answering(World):
-    """Has an answer for each turn, and stops the loop in the next one, which has the first answer again."""
+    """Return one response per turn. The next turn gets the first response again and stops the loop."""
 
     def __init__(self, first: Observations, *others: Observations | Exception) -> None:
         super().__init__()
@@ -368,7 +368,7 @@ def test_a_service_that_does_not_say_what_partitions_do_is_judged_all_the_same(r
 
 def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) -> None:
     class Past:
-        """Of every piece, half the records are late. It can be away."""
+        """Past with half of the records late in every piece. `is_away`: unreachable."""
 
         is_away = False
 
@@ -391,7 +391,7 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     assert [burn.rule.text for burn in budget.firing] == ["14.4 over 1 h and 5 m"]
     assert cycle.turn()[ORDERS].verdict.budgets == (budget,)
     past.is_away = True
-    assert cycle.turn()[ORDERS].verdict.budgets == (budget,), "it is not looked at in every turn"
+    assert cycle.turn()[ORDERS].verdict.budgets == (budget,), "budgets are not judged in every turn"
     rig.clock.advance(30.0)
     (unknown,) = cycle.turn()[ORDERS].verdict.budgets
     assert (unknown.left, unknown.firing) == (None, ())
@@ -399,9 +399,7 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
     rig.world.wanted[DatastreamName("new")] = replace(a_subject(), objectives=(Objective(5, 99.0),))
     rig.clock.advance(59.0)
     found = cycle.turn()
-    assert [one.left for name in found for one in found[name].verdict.budgets] == [None, None], (
-        "not asked yet"
-    )
+    assert [one.left for name in found for one in found[name].verdict.budgets] == [None, None], "not read yet"
     rig.clock.advance(1.0)
     verdicts = cycle.judge_only()
     assert verdicts[ORDERS].budgets == (budget,)
@@ -417,7 +415,7 @@ def test_the_reason_of_a_rebalance_fits_however_many_objectives_are_breached(rig
 
 
 class Policed(Rig):
-    """A rig with a policy of its own, and a second datastream."""
+    """A rig with a given policy and a second datastream."""
 
     def __init__(self, acting: ActingPolicy) -> None:
         super().__init__()
@@ -432,7 +430,7 @@ class Policed(Rig):
 def test_where_it_only_observes_it_says_what_it_would_have_asked_for() -> None:
     rig = Policed(ActingPolicy(mode=Mode.OBSERVE))
     assert re.search(r"\bobserves\b.*\b2 partitions\b", rig.turn(BAD))
-    assert rig.turn(BAD) == "", "said once in a cool-down"
+    assert rig.turn(BAD) == "", "reported once per cooldown"
     rig.world.wanted = {ORDERS: replace(a_subject(), mode=Mode.ACT)}
     assert "rebalance r-1 " in rig.turn(BAD, 60.0)
     rig = Policed(ActingPolicy())

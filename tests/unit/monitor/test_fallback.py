@@ -1,4 +1,4 @@
-"""Measurements from one place, and from another while that does not answer."""
+"""Test measurements from one place, with a fallback while it does not respond."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = (0,) * LATENCY_BUCKETS
 
 
 class Place:
-    """Somewhere that measurements are read."""
+    """A place from which measurements are read."""
 
     remark = ""
 
@@ -58,7 +58,7 @@ def test_the_second_is_asked_while_the_first_does_not_answer(failure: HeadraceEr
     assert both.remark == str(failure)
     clock.advance(59)
     assert both.observe(60.0) == second.seen
-    assert first.looks == 2  # one that is away is not waited for at every look
+    assert first.looks == 2  # an unreachable place is not tried at every look
     clock.advance(1)
     first.failure = None
     assert both.observe(60.0) == first.seen
@@ -89,7 +89,7 @@ def test_pieces_of_the_past_are_read_where_measurements_are() -> None:
     assert second.looks == 0
     first.failure = Unreachable("no answer")
     assert [both.past(piece, [1_000]).records for _ in range(5)] == [[60_000]] * 5
-    assert (first.looks, second.looks) == (2, 5), "one that is away is waited for once a minute"
+    assert (first.looks, second.looks) == (2, 5), "an unreachable place is tried once a minute"
     second.failure = AnalyticsError("too old")
     with pytest.raises(AnalyticsError, match="too old"):
         both.past(piece, [1_000])

@@ -1,4 +1,4 @@
-"""When an incident opens, when help is asked for, when it closes."""
+"""Test when an incident opens, when a rebalance is requested, and when the incident closes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_incident_closes_when_good_times_have_lasted() -> None:
         verdict = LatencyVerdict({**LETTERS, "H": ObjectiveStatus.HALTED}[letter], None, "")
         incident, found = advance(incident, verdict, policy, 10.0 * number)
         closed += [number] * (IncidentStep.CLOSE in found)
-    assert closed == [12], "30 s of it in a row; a halt begins them again, and what is unknown does not"
+    assert closed == [12], "30 s in a row; a halt restarts them, an unknown verdict does not"
 
 
 def test_what_an_outage_has_left_has_a_cooldown_to_show_itself() -> None:

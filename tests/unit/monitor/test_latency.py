@@ -1,4 +1,4 @@
-"""The rules of latency, one by one."""
+"""Test the rules of latency, one by one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_rule_2_the_percentile_exceeds_the_objective() -> None:
 
 
 def test_rule_2_one_late_record_is_no_percentile() -> None:
-    """Of a quiet datastream it would be any percentile."""
+    """A single record of a quiet datastream would determine every percentile."""
     assert judge(OBJECTIVE, seen({5000.0: 1})).standing is ObjectiveStatus.WITHIN
     assert judge(OBJECTIVE, seen({5.0: 20, 5000.0: 1})).standing is ObjectiveStatus.WITHIN
     assert judge(OBJECTIVE, seen({5000.0: 2})).standing is ObjectiveStatus.BREACHED

@@ -1,4 +1,4 @@
-"""A monitor within an instance runs while that leads."""
+"""Test that a monitor within an instance runs while the instance leads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fakes.clock import ManualClock
 
 
 class FakeMonitor:
-    """One that notes what is done to it."""
+    """Monitor that records the calls."""
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None

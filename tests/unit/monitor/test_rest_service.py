@@ -1,4 +1,4 @@
-"""The monitor's door to the service, against the real application."""
+"""Test the monitor's client of the service against the real application."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_datastream_is_alone_in_its_group_unless_another_one_is_of_it_or_canno
     assert service.subjects()[ORDERS].is_alone
     site.session.create("/datastreams/torn", b"{")
     site.tick()
-    assert not service.subjects()[ORDERS].is_alone, "what cannot be read may be of any group"
+    assert not service.subjects()[ORDERS].is_alone, "an unreadable definition may be of any group"
 
 
 def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> None:
@@ -131,7 +131,7 @@ def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> No
 
 
 def test_a_lease_that_was_anothers_meanwhile_is_not_gone_on_with(site: Site, service: Service) -> None:
-    """What the other one has told and written is not known here, also when it has ended."""
+    """The messages and records of the other monitor are unknown here, even after it has ended."""
     assert [service.hold().other for _ in range(2)] == ["", ""]
     ours = site.client.get("/v1/monitor").json()["holder"]
     site.client.delete("/v1/monitor/lease", params={"holder": ours})
@@ -167,7 +167,7 @@ def test_partitions_that_are_not_ok_are_counted_by_datastream(site: Site, servic
     site.follower.turn()
     found = service.movements()
     assert found.is_complete
-    assert set(found.datastreams) == {"orders", "plain"}, "also those without an objective"
+    assert set(found.datastreams) == {"orders", "plain"}, "including those without an objective"
     assert found.datastreams[DatastreamName("plain")] == DatastreamStates("source", Movement(), "destination")
     orders = found.datastreams[ORDERS]
     stalled, paused = sorted(orders.movement.states, key=lambda one: one.worst)

@@ -1,4 +1,4 @@
-"""Records as an audit reads them, from fake clusters on both sides."""
+"""Test the records read by an audit, with fake clusters on both sides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def target() -> Iterator[FakeCluster]:
 
 
 def audited(source: FakeCluster, target: FakeCluster, left_out: LeftOut | None = None) -> AuditResult:
-    """What an audit of everything finds."""
+    """Return the result of a full audit."""
     here, there = [
         TopicContents(
             KafkaCluster(bootstrap_servers=one.address),
@@ -66,7 +66,7 @@ def test_a_timestamp_of_zero_is_not_the_same_as_none(source: FakeCluster, target
 def test_a_record_that_the_source_serves_is_missing_whatever_class_the_ledger_has_for_it(
     source: FakeCluster, target: FakeCluster, offset_class: OffsetClass
 ) -> None:
-    """Also where as many records were left out on purpose and have expired since."""
+    """This applies even if as many records were skipped on purpose and have expired since."""
     for number in range(0, 40, 4):
         source.write("t", [(1_000, b"key", b"%d" % n, []) for n in range(number, number + 4)])
     target.write("t", [(1_000, b"key", b"%d" % n, []) for n in range(36, 40)])

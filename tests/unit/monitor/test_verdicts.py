@@ -1,4 +1,4 @@
-"""A datastream with several objectives stands where the worst of them stands."""
+"""Test that a datastream with several objectives has the worst status of its objectives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions have series of their own, and that scrapes do not grow with the others."""
+"""Test which partitions get their own series, and that the size of a scrape does not grow with the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scraped(site: Site, settings: MetricSettings) -> str:
 
 
 def a_site(partitions: int) -> Site:
-    """Partition n carries n bytes a second; the last ones copy in time, and the first waits longest."""
+    """Return a site in which partition n copies n bytes per second and the first five partitions lag."""
     site = Site()
     site.source.topics["t"] = TopicDescription("t", partitions)
     site.create()

@@ -1,4 +1,4 @@
-"""Offsets of timestamps have series only for topics whose timestamps are wrong."""
+"""Test that timestamp offsets have series only for topics with wrong timestamps."""
 
 from __future__ import annotations
 

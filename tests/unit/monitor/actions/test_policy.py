@@ -1,4 +1,4 @@
-"""What forbids a rebalance, and what a dry run leads to."""
+"""Test the reasons that forbid a rebalance, and the decision after a dry run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rebalance saves and costs, by what is known."""
+"""Test the estimate of the time that a rebalance saves and costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EFFECT = PlacementEffect(2, 210_000.0, 420_000.0, 210_000.0)
     ("effect", "past", "lasted", "saved"),
     [
         (EFFECT, [*ALONE, *HELPED], 50.0, 350.0),
-        (EFFECT, ALONE, 150.0, 400.0),  # those that were over by now say nothing
+        (EFFECT, ALONE, 150.0, 400.0),  # breaches shorter than 150 s do not count
         (EFFECT, ALONE, 700.0, None),
         (EFFECT, HELPED, 0.0, None),
         (EFFECT, [], 0.0, None),

@@ -1,4 +1,4 @@
-"""One fault of a cluster is one alert, whatever it holds up, and so is the catch-up that follows."""
+"""Test that a fault of a cluster is one alert, whatever it affects, and so is the catch-up afterwards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNJUDGED: Final = TurnResult(
 
 
 def movements(states: Mapping[str, MovementState], idle: Mapping[str, int] = {}) -> FleetMovement:
-    """Of all three datastreams, of which those that are not named are OK."""
+    """Return the movement of all three datastreams: OK unless given in `states`."""
     found = {}
     for name in NAMES:
         state = states.get(name)
@@ -51,7 +51,7 @@ def movements(states: Mapping[str, MovementState], idle: Mapping[str, int] = {})
 
 
 class Monitor:
-    """A turn each ten seconds, which keeps every alert that ever fired."""
+    """Conditions judged every ten seconds, with every alert that ever fired."""
 
     def __init__(self) -> None:
         self.conditions, self.number = Conditions(AlertPatience()), 0
@@ -93,7 +93,7 @@ def test_a_dead_cluster_and_the_catch_up_after_it_are_one_page(
 
 
 def test_a_cluster_that_answers_nothing_is_one_page_before_partitions_say_so() -> None:
-    """A frozen one: requests wait, and the records are late because of that."""
+    """The cluster is frozen: requests wait for a response, and therefore records are late."""
     frozen = Diagnosis(Cause.DESTINATION_BOUND, "produce has waited 9 s", {"produce_unanswered_seconds": 9.0})
     late = TurnResult(LATE.verdict, LATE.incident, "", "east", frozen)
     monitor = Monitor()
@@ -182,5 +182,5 @@ def test_an_alert_of_a_cluster_has_its_name_as_a_label_and_the_datastreams_as_an
     }
     assert notice.annotations["datastreams"] == "clicks, orders, users"
     now_ms = BEGIN_MS
-    assert not Silence("orders", now_ms + 1).covers(alert, now_ms), "the others are not silenced"
+    assert not Silence("orders", now_ms + 1).covers(alert, now_ms), "other datastreams are not silenced"
     assert Silence("*s", now_ms + 1).covers(alert, now_ms)

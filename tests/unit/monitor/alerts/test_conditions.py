@@ -1,4 +1,4 @@
-"""From findings to alerts, case by case: a letter a turn, ten seconds apart."""
+"""Test how findings become alerts: one letter per turn, ten seconds apart."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LETTERS: Final = {
 
 
 def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
-    """N: nothing can be judged; -: there is no such datastream."""
+    """Run a turn. N: nothing can be judged; -: the datastream does not exist."""
     now = ClockReading(10_000 * number, 10.0 * number)
     if letter == "N":
         return conditions.nothing_judged("Pinot does not answer", now)
@@ -132,11 +132,11 @@ def test_a_budget_that_burns_near_its_limit_is_one_alert() -> None:
     conditions = Conditions(AlertPatience())
     assert fires(1, 14.0, 0.9) == []
     assert fires(2, 15.0, 0.9) == ["Burning"]
-    assert fires(3, 11.0, 0.9) == ["Burning"], "it lasts down to three quarters of its rate"
-    assert fires(4, None, 1.5) == ["Burning"], "what is not known ends nothing, and one cause begins once"
+    assert fires(3, 11.0, 0.9) == ["Burning"], "lasts down to three quarters of its rate"
+    assert fires(4, None, 1.5) == ["Burning"], "unknown rates end nothing, one cause fires once"
     assert fires(5, 10.0, 1.5) == ["Wearing"]
-    assert fires(6, 15.0, 0.8) == ["Wearing", "Burning"], "the other has its own end"
-    assert fires(7, 10.0, None) == ["Wearing"], "windows that are known end it, whatever others do"
+    assert fires(6, 15.0, 0.8) == ["Wearing", "Burning"], "each alert ends separately"
+    assert fires(7, 10.0, None) == ["Wearing"], "known windows end it despite unknown ones"
     assert fires(8, 10.0, 0.7) == []
 
 

@@ -1,4 +1,4 @@
-"""From turns of the monitor to receivers, which may be slow, frozen or away."""
+"""Test the delivery of alerts to receivers that are slow, frozen or unreachable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDERS, CLICKS = DatastreamName("orders"), DatastreamName("clicks")
 
 
 class Memory:
-    """A receiver that remembers. `before`: what happens before it takes a message."""
+    """Receiver that records messages. `before`: called before it accepts a message."""
 
     takes_watchdog = False
 
@@ -57,7 +57,7 @@ class Memory:
 
 
 class Rig:
-    """A dispatch with receivers that are told at once and again after a minute."""
+    """A dispatch that sends immediately and repeats after a minute."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ def test_the_end_of_the_monitor_tries_what_waits_and_ends_no_alert() -> None:
 
 
 def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobody() -> None:
-    """A monitor that was frozen does not know what the next one has told meanwhile."""
+    """A frozen monitor does not know the messages that its successor has sent."""
     clock, receiver = ManualClock(), Memory()
     rig = Rig(clock, receiver)
     rig.judged(orders=WELL, clicks=LATE)
@@ -235,7 +235,7 @@ def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobo
 
 @pytest.mark.parametrize("is_judging", [True, False])
 def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_judging: bool) -> None:
-    """The place of a leader that stood still is soon another one's, also if a turn ends after it."""
+    """Another monitor may have taken over after a standstill, even if a turn ends later."""
     clock, receiver = ManualClock(), Memory()
     standstill = PauseDetector(clock)
     rig = Rig(clock, receiver, standstill=standstill)
@@ -244,7 +244,7 @@ def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_jud
     clock.advance(LONGEST_SECONDS + 0.1)
     rig.judged(orders=LATE)
     standstill.settle(seen)
-    assert not standstill.is_settled, "it was asked who judges before the standstill"
+    assert not standstill.is_settled, "the check predates the standstill"
     if is_judging:
         standstill.settle(standstill.count())
     rig.dispatch.start()

@@ -1,4 +1,4 @@
-"""What an alert looks like."""
+"""Test the content of alert messages."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_an_alert_of_the_whole_service_has_no_empty_labels() -> None:
 
 
 def test_no_alert_ends_before_it_began() -> None:
-    """The wall clock may have gone back."""
+    """The wall clock may have been set back."""
     assert late("orders", 500).ended_ms == 1_000
 
 
 def test_moments_are_those_of_rfc_3339() -> None:
     assert rfc3339(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
-    assert rfc3339(10**15) == "9999-12-31T23:59:59.000Z", "what no calendar has is its last moment"
+    assert rfc3339(10**15) == "9999-12-31T23:59:59.000Z", "later times are clamped"
 
 
 def test_a_subject_says_what_the_alerts_have_in_common() -> None:

@@ -1,4 +1,4 @@
-"""Alerts for what partitions do: one for one cause of a datastream, and none that the objective's covers."""
+"""Test alerts about states of partitions: one per cause, none that the alert of the objective covers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def moving(*states: MovementState, loss: LossAhead | None = None, is_complete: b
 
 
 class Monitor:
-    """A turn each ten seconds."""
+    """Conditions judged every ten seconds."""
 
     def __init__(self) -> None:
         self.conditions, self.number = Conditions(AlertPatience()), 0
@@ -153,7 +153,7 @@ def test_a_state_that_begins_within_another_alert_is_named_there(
     (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
     assert names([alert]) == [kind]
     assert re.findall(r"\b3 partitions (\w+)[^;]* \(t-1\)", alert.description) == ["paused", "stalled"]
-    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "it lasts longer"
+    assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "outlasts the other alert"
 
 
 def test_a_state_that_was_an_alert_before_stays_one() -> None:
@@ -192,7 +192,7 @@ def test_nothing_is_over_while_not_all_instances_are_heard() -> None:
     assert monitor.turns(moving(is_complete=False), 30) == [first]
     assert monitor.turns(NOTHING_KNOWN, 30) == [first]
     assert names(monitor.blind(NOTHING_KNOWN, 30)) == ["NothingJudged", "PartitionsStalled"]
-    assert monitor.turns(FleetMovement({}, is_complete=True)) == [], "there is no such datastream any more"
+    assert monitor.turns(FleetMovement({}, is_complete=True)) == [], "the datastream is gone"
 
 
 def test_what_partitions_do_is_known_without_measurements() -> None:
@@ -222,7 +222,7 @@ def test_a_source_that_dies_while_a_datastream_is_late_for_something_else_is_a_n
     assert names(found) == ["LatencyObjectiveBreached", "SourceAway"]
     (late,) = [one for one in found if one.kind.name == "HeadraceLatencyObjectiveBreached"]
     assert late.summary.endswith(": source-bound")
-    assert late.done == "", "what was done was about another cause"
+    assert late.done == "", "the action concerned another cause"
 
 
 def test_a_source_that_is_why_a_datastream_is_late_is_no_second_alert() -> None:

@@ -1,4 +1,4 @@
-"""A static fleet is told once, in time, what it will lack, and that it has it."""
+"""Test that a fixed fleet gets one alert per expected shortage, in time, until it was resized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hours(*most: int) -> tuple[HourNeed, ...]:
 
 
 def advice(*most: int, now: int = 4, instances: int = 2, each: int | None = 5) -> Advice:
-    """Two groups: one whose hours these are, and one that always needs a task."""
+    """Return advice for a group with these hours, a group that always needs one task, and a new group."""
     groups = (
         GroupNeed(GroupName("orders"), now, now, hours(*most)),
         GroupNeed(GroupName("logs"), 1, 1),
@@ -64,7 +64,7 @@ def test_a_present_need_has_no_end_where_no_hour_ahead_needs_as_much() -> None:
 
 
 class Fleet:
-    """A day of a static fleet: a turn each minute."""
+    """A fixed fleet over a day, with a turn every minute."""
 
     def __init__(self) -> None:
         self.newest: Advice | None = None
@@ -91,9 +91,9 @@ class Fleet:
 
 def test_one_peak_is_one_alert_that_ends_when_the_fleet_was_resized() -> None:
     fleet = Fleet()
-    assert fleet.minutes(5) == [], "nothing is advised yet"
+    assert fleet.minutes(5) == [], "no advice yet"
     fleet.newest = advice(4, 4, 4, 4, 14, 14)
-    assert fleet.minutes(60 * 2 + 4) == [], "it is further away than the lead, or has not lasted"
+    assert fleet.minutes(60 * 2 + 4) == [], "beyond the lead time, or too recent"
     (first,) = fleet.minutes(10)
     assert first.kind.name == "HeadraceResizeRecommended"
     assert re.search(r"\b3 instances\b.*\bMonday 04:00\b.*\bMonday 06:00\b", first.summary)
@@ -101,7 +101,7 @@ def test_one_peak_is_one_alert_that_ends_when_the_fleet_was_resized() -> None:
     for most in (9, 14, 9, 19):
         fleet.newest = advice(4, 4, 4, 4, most, 14 if most > 9 else 4)
         (still,) = fleet.minutes(5)
-        assert still.since_ms == first.since_ms, "a forecast that changes is the same alert"
+        assert still.since_ms == first.since_ms, "a changed forecast is the same alert"
     fleet.failure = Unreachable("no instance answers")
     assert fleet.minutes(2) != []
     fleet.failure, fleet.newest = None, advice(4, 4, 4, 4, 14, 14, instances=4)
@@ -123,7 +123,7 @@ def test_the_advice_is_read_once_a_minute() -> None:
 
 
 class Answer:
-    """An instance with one answer."""
+    """An instance with a fixed response."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

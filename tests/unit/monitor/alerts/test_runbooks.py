@@ -1,4 +1,4 @@
-"""Every alert has a page, and every page an alert."""
+"""Test that every alert has a runbook, and every runbook an alert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set about alerts, and what is refused."""
+"""Test the settings of alerts, and the values that are rejected."""
 
 from __future__ import annotations
 

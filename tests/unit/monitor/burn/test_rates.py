@@ -1,4 +1,4 @@
-"""Burn rules as settings have them, and what a budget says."""
+"""Test burn rules from the settings, and the state of an error budget."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_no_rule_is_refused_by_the_settings(text: str) -> None:
 
 
 def budget_of(bad: Mapping[int, float], days: int = 30) -> Budget:
-    """`bad`: the share of late records by window; None of the others is known."""
+    """Return a budget. `bad`: fraction of late records by window; other windows are unknown."""
     tallies = {seconds: LatencyTally(1_000, 1_000 * share) for seconds, share in bad.items()}
     return judge_budget(OBJECTIVE, tallies, RULES, 100, days)
 
@@ -90,5 +90,5 @@ def test_late_is_what_lies_above_and_inside_a_bucket_a_part() -> None:
     assert late_records(counts, 2_048) == pytest.approx(0)
     assert late_records(counts, 1_024) == pytest.approx(100)
     assert late_records(counts, 1_448) == pytest.approx(50, abs=0.1)
-    counts[19] = 7  # nobody knows how late
+    counts[19] = 7  # the last bucket is open-ended
     assert late_records(counts, 10**9) == 7

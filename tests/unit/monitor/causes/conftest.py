@@ -1,4 +1,4 @@
-"""A whole engine between fake clusters."""
+"""Fixture: a whole engine between fake clusters."""
 
 from __future__ import annotations
 

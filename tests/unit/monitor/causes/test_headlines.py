@@ -1,4 +1,4 @@
-"""Histories of incidents, look by look, and their headlines: the cause of most bad seconds, said once."""
+"""Test the headline of an incident: the cause of most of its bad seconds, reported once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPLAINED: Final = [one for one in CASES if one.cause is not Cause.UNKNOWN]
 
 
 def record_of(found: Iterable[Diagnosis | None]) -> IncidentRecord:
-    """Of an incident with these diagnoses, one a turn."""
+    """Return the record of an incident with these diagnoses, one per turn."""
     book = IncidentBook()
     known: dict[str, IncidentRecord] = {}
     for number, diagnosis in enumerate(found):
@@ -69,7 +69,7 @@ def of_cause(cause: Cause) -> Diagnosis:
 
 @pytest.mark.parametrize("case", EXPLAINED, ids=lambda one: one.name)
 def test_an_incident_has_the_headline_of_its_history_and_says_it_once(case: Case) -> None:
-    """Some looks in between say nothing, and in the end what is left is worked off until nothing waits."""
+    """Some looks in between find no cause; in the end the backlog is worked off."""
     seen = Evidence(case.lanes, case.silent)
     history = [seen if number % 4 != 3 else UNCLEAR for number in range(LOOKS)]
     record = record_of(looked_at([*history, *[LEFT] * 3, *[NOTHING] * 6]))

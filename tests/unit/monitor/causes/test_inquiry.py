@@ -1,4 +1,4 @@
-"""How often instances are asked why a datastream is late, and what counts meanwhile."""
+"""Test how often evidence is read from instances, and which diagnosis applies in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS = DatastreamName("orders")
 
 
 class Lanes:
-    """What is answered, and how often it was asked for."""
+    """Fake evidence that counts the reads."""
 
     def __init__(self) -> None:
         self.owner: QuotaOwner | None = QuotaOwner.SOURCE
@@ -105,7 +105,7 @@ def test_what_is_well_again_is_forgotten(inquiry: Inquiry, look: Look, lanes: La
 
 
 def test_what_is_caught_up_behind_another_cause_is_no_overload(look: Look, lanes: Lanes) -> None:
-    """It copies as fast as its task may, as long as less and less waits."""
+    """The task copies at its limit while the backlog shrinks."""
     look(0.0)
     lanes.owner = QuotaOwner.TASK
     for now, waiting in ((10.0, 600), (20.0, 300)):
@@ -117,7 +117,7 @@ def test_what_is_caught_up_behind_another_cause_is_no_overload(look: Look, lanes
         assert f" {waiting // 30} s " in found.sentence
     found = look(30.0).diagnosis
     assert found is not None
-    assert found.cause is Cause.OVERLOADED_TASK, "not less waits"
+    assert found.cause is Cause.OVERLOADED_TASK, "the backlog no longer shrinks"
 
 
 def test_an_overload_that_was_found_first_stays_one_while_less_waits(look: Look, lanes: Lanes) -> None:
@@ -130,7 +130,7 @@ def test_an_overload_that_was_found_first_stays_one_while_less_waits(look: Look,
 
 
 def test_that_records_waited_at_the_source_counts_from_the_second_look_on(inquiry: Inquiry) -> None:
-    """A broker that was killed leaves a backlog, which waits there too."""
+    """A killed broker also leaves a backlog that waits at the source."""
     waiting = {"at": 900}
 
     def say() -> Evidence:
@@ -149,4 +149,4 @@ def test_that_records_waited_at_the_source_counts_from_the_second_look_on(inquir
     waiting["at"] = 500
     assert cause(10.0) is Cause.BACKLOG
     waiting["at"] = 600
-    assert cause(20.0) is Cause.SOURCE_BOUND, "not less waits"
+    assert cause(20.0) is Cause.SOURCE_BOUND, "the backlog no longer shrinks"

@@ -1,4 +1,4 @@
-"""Histories of datastreams that are late, and the causes that follow: a table."""
+"""Test the causes derived from the evidence of late datastreams, with a table of cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MIXED = Phases(900, 300, 2_400, 400)
 
 
 def lane(number: int, **more: object) -> LaneEvidence:
-    """A lane that copies in time."""
+    """Return a lane that copies in time."""
     known: dict[str, object] = {
         "instance": "one",
         "task": "orders-0",
@@ -43,7 +43,7 @@ def lane(number: int, **more: object) -> LaneEvidence:
 
 
 def late(number: int, **more: object) -> LaneEvidence:
-    """One whose oldest record is older than the objective."""
+    """Return a lane whose oldest waiting record is older than the objective."""
     return lane(number, **{"lag_ms": 5_000, "lag_records": 9_000, "state": S.WARN, **more})
 
 
@@ -53,7 +53,7 @@ def held(number: int, owner: QuotaOwner, share: float = 0.6, **more: object) -> 
 
 
 def silent(number: int, state: S, reason: str = "why", **more: object) -> LaneEvidence:
-    """One that does not copy."""
+    """Return a lane that does not copy."""
     unknown = {"bytes_per_second": None, "batches_per_second": 0.0, "phases": None, "cpu": None}
     return late(number, state=state, reason=reason, **{**unknown, **more})
 
@@ -63,7 +63,7 @@ def busy(number: int, **more: object) -> LaneEvidence:
 
 
 def stuck(number: int, **more: object) -> LaneEvidence:
-    """One of which nothing was acknowledged in the last interval."""
+    """Return a lane without acknowledgements in the last interval."""
     return late(number, **{"phases": None, "batches_per_second": 0.0, "bytes_per_second": 0.0, **more})
 
 
@@ -81,7 +81,7 @@ def catching_up(number: int, eta: float | None = 40.0, **more: object) -> LaneEv
 
 @dataclass(frozen=True)
 class Case:
-    """`second`: named beside it. `helps`: whether placement can."""
+    """Evidence and its expected cause. `second`: second cause reported; `helps`: placement can help."""
 
     name: str
     lanes: tuple[LaneEvidence, ...]
@@ -255,7 +255,7 @@ CASES = [
         (silent(0, S.SOURCE_AWAY, worker_cpu=1.0),),
         C.SOURCE_BOUND,
     ),
-    # nothing is answered
+    # no responses
     Case("produce has no answer yet", (late(0, phases=None, produce_unanswered=4.8),), C.DESTINATION_BOUND),
     Case("nor had what came before any", (stuck(0, produce_unanswered=4.8),), C.DESTINATION_BOUND),
     Case("the fetch has no answer yet", (stuck(0, fetch_unanswered=4.8), lane(1)), C.SOURCE_BOUND),
@@ -348,7 +348,7 @@ CASES = [
         None,
         True,
     ),
-    # what is known to have happened comes before any phase of latency
+    # known events take precedence over phases of latency
     Case("an initial copy", (late(0, phases=WAITING, state=None, origin=From.CREATION),), C.INITIAL_COPY),
     Case("an initial copy with an end", (catching_up(0, origin=From.CREATION),), C.INITIAL_COPY),
     Case("an initial copy by a busy worker", (busy(0, state=None, origin=From.CREATION),), C.INITIAL_COPY),
@@ -412,7 +412,7 @@ CASES = [
         (silent(0, S.WAITING_FOR_TRANSACTION, origin=From.PAUSE),),
         C.OPEN_TRANSACTION,
     ),
-    # our own quotas let lanes pass in turn
+    # our own quotas serve lanes in turn
     Case(
         "the task's quota, while others of the task pass",
         (*HOLDS_TASK, late(7, phases=WAITING), late(8, phases=None)),
@@ -463,7 +463,7 @@ CASES = [
         C.DESTINATION_BOUND,
         C.HOT_PARTITION,
     ),
-    # nothing waits
+    # no backlog
     Case("nothing waits now", tuple(calm(n) for n in range(9)), C.UNKNOWN),
     Case(
         "nothing waits now, and it was catching up",
@@ -659,7 +659,7 @@ def test_there_are_histories_of_every_cause() -> None:
     ],
 )
 def test_the_sentence_has_the_numbers(lanes: tuple[LaneEvidence, ...], parts: tuple[str, ...]) -> None:
-    """`parts`: text that the sentence contains in this order."""
+    """`parts`: texts that the sentence contains in this order."""
     assert re.match(".*".join(map(re.escape, parts)), diagnose(Evidence(lanes), LIMIT_MS).sentence)
 
 

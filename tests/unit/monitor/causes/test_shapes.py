@@ -1,5 +1,7 @@
-"""What slow clusters, quotas and outages look like in what a whole engine measures, and the causes that
-follow: from the engine through the pipe of its worker and `/v1/lanes` to a diagnosis, in virtual time."""
+"""Test the diagnosis of slow clusters, quotas and outages with a whole engine, in virtual time.
+
+The measurements go from the engine through the pipe of its worker and `/v1/lanes` to the diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,17 @@ _TICK_SECONDS: Final = 0.1
 
 
 class Nowhere:
-    """A sink of measurements."""
+    """Sink that discards measurements."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
-        """Nobody asks for them."""
+        """Discard the metrics."""
 
     def drops(self) -> Drops:
         return Drops()
 
 
 class Mirrored:
-    """Partition 0 of a topic with a batch every tenth of a second."""
+    """Partition 0 of a topic with a batch every 100 ms."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ def test_answers_that_come_in_time_are_not_overdue_together(mirrored: Mirrored) 
         mirrored.run(0.1)
         waited += 0.1 * lane.is_identifying
         assert "unanswered" not in str(mirrored.diagnosed().evidence)
-    assert waited > 1, "three answers"
+    assert waited > 1, "three responses"
 
 
 def test_a_destination_that_acknowledges_less_than_once_in_an_interval_is_the_cause(
@@ -242,4 +244,4 @@ def test_what_a_person_has_left_is_called_so_and_not_the_source(
         mirrored.run(3)
         found.append(mirrored.diagnosed().cause)
     assert found[:2] == [cause] * 2
-    assert Cause.SOURCE_BOUND not in found, "the destination is slow, as it shows when nothing is left"
+    assert Cause.SOURCE_BOUND not in found, "the destination is slow"

@@ -1,7 +1,7 @@
-"""A month of one datastream: what is written to its topics, what can be copied, and what follows from that.
+"""Model of a datastream over a month: records written, capacity, and the resulting backlog and latency.
 
-In steps of 30 seconds. Records wait in one queue; one that is copied at once takes longer the nearer the
-traffic is to what can be copied. Noise is in what is written.
+It runs in steps of 30 seconds. Records wait in a single queue. A record copied without waiting takes longer
+the closer the traffic is to the capacity. The written rate contains noise.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PATIENCE_MS: Final = 6 * 3_600_000
 _BASE_MS: Final = 15.0
 _MOST_FULL: Final = 0.97
 _P99: Final = 99 ** (1 / 4)
-"""Of the median: the odds of a time grow with its fourth power."""
+"""Ratio of p99 to the median: the odds of a latency grow with its fourth power."""
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
 def daily(rng: np.random.Generator, most: float, least: float, weekend: float = 0.6) -> Floats:
-    """Records a second with a peak in the afternoon, less at weekends, and 20 % of noise."""
+    """Return records per second with a peak in the afternoon, less traffic at weekends, and 20 % noise."""
     hours = np.arange(STEPS) / PER_HOUR
     wave = (1 + np.cos((hours % 24 - 15) / 24 * 2 * np.pi)) / 2
     week = np.where(hours // 24 % 7 >= 5, weekend, 1.0)
@@ -43,10 +43,10 @@ def daily(rng: np.random.Generator, most: float, least: float, weekend: float = 
 
 @dataclass
 class Flow:
-    """`written` and `capacity`: records a second. `halted`: steps in which nothing is copied, and the service
-    says so; `is_unknown`: also how old the oldest record is, is not known then. `late_ones`: steps in which
-    one record arrives seconds late, for no cause that lasts. `paused`: steps in which a person keeps it from
-    copying, also before it was created."""
+    """Traffic of a datastream. `written` and `capacity`: records per second. `halted`: steps in which copying
+    stops and the service reports it; `unknown`: steps in which the age of the oldest record is also unknown.
+    `late_ones`: steps in which one record arrives seconds late without a lasting cause. `paused`: steps in
+    which an operator prevents copying, including those before its creation."""
 
     written: Floats
     capacity: Floats
@@ -56,7 +56,7 @@ class Flow:
     paused: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
 
     def run(self) -> None:
-        """All that follows. Call it again when what can be copied has changed."""
+        """Compute the results. Call it again after a change of the capacity."""
         capacity = np.where(self.halted | self.paused, 0.0, self.capacity)
         growth = (self.written - capacity) * STEP_SECONDS
         total = np.cumsum(growth)
@@ -77,7 +77,7 @@ class Flow:
         self._count()
 
     def _excuse(self) -> None:
-        """As lanes do, of which each step is one look."""
+        """Apply excuses as lanes do, with one look per step."""
         self.counted_lag_ms: Floats = np.where(self.paused, 0.0, self.lag_ms)
         self._excused = self.paused.copy()
         for end in np.flatnonzero(np.diff(self.paused.astype(np.int8)) == -1).tolist():
@@ -108,31 +108,30 @@ class Flow:
         return np.asarray(odds / (1 + odds))
 
     def fall(self, step: int) -> float:
-        """By how many a second what waits has become less in each of the last two steps; 0 where it has
-        not."""
+        """Return the decrease of the backlog per second in the last two steps, 0 unless it shrank in both."""
         before, between, now = self.waiting[step - 2 : step + 1].tolist()
         return float((before - now) / (2 * STEP_SECONDS)) if before > between > now > 0 else 0.0
 
     def late_ms(self, step: int) -> float:
-        """How long what arrives takes, about."""
+        """Return the approximate latency of arriving records."""
         return float(self._delay[step] + self._median[step])
 
     @property
     def is_stale(self) -> Flags:
-        """Whether the oldest waiting record was older than the objective at the end of a step."""
+        """Steps at whose end the oldest waiting record was older than the objective."""
         return (self.counted_lag_ms > OBJECTIVE_MS) & ~self.unknown
 
     @property
     def worst_ms(self) -> Floats:
-        """The greater of p99 and the oldest waiting record's age, of each step, exactly."""
+        """Exact maximum of p99 and the age of the oldest waiting record in each step."""
         p99 = np.where(self.delivered > 0, self._delay + self._median * _P99, 0.0)
         return np.maximum(p99, self.lag_ms)
 
     def counts(self, first: int, end: int) -> tuple[int, ...]:
-        """The histogram of steps from `first` to before `end`."""
+        """Return the latency histogram of the steps from `first` to before `end`."""
         found: list[Any] = (self._sums[end] - self._sums[first]).astype(int).tolist()
         return tuple(found)
 
     def stale_seconds(self, first: int, end: int) -> float:
-        """Of these steps, in which the oldest waiting record was too old."""
+        """Return the seconds of these steps in which the oldest waiting record was too old."""
         return float(self._stale[end] - self._stale[first])

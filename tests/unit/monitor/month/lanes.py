@@ -1,4 +1,4 @@
-"""What lanes of a datastream look like, by what is the matter with it: four partitions in two tasks."""
+"""Evidence of the lanes of a datastream by its problem: four partitions in two tasks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from monitor.movement.states import MovementState
 
 
 class Trouble(NamedTuple):
-    """Why records are late from step `first` to before `end`. `share`: of what can be copied otherwise.
-    `quota`: whose, where it is one. `is_alone`: the hot partition has a task of its own."""
+    """Problem that makes records late from step `first` to before `end`. `share`: remaining fraction of the
+    capacity. `quota`: owner of the quota if the cause is a quota. `is_alone`: whether the hot partition has
+    its own task."""
 
     cause: Cause
     first: int
@@ -24,8 +25,8 @@ class Trouble(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """Of a step. `waiting`: records. `fall`: by how many a second they have become fewer for two steps, 0
-    where they have not. `late_ms`: what those take that arrive."""
+    """View of a step. `waiting`: records. `fall`: records per second by which the backlog shrank in two
+    steps, 0 if it did not. `late_ms`: latency of arriving records."""
 
     lag_ms: int
     waiting: float
@@ -46,7 +47,7 @@ _SPENT: Final = {
     Cause.DESTINATION_BOUND: Phases(0.1, 0.0, 0.5, 0.4),
     Cause.NETWORK: Phases(0.1, 0.45, 0.0, 0.45),
 }
-"""As shares."""
+"""Fractions of the latency spent in each phase."""
 _PARTITIONS: Final = 4
 _FAIR: Final = LaneEvidence(
     "", "one", worker=0, batches_per_second=10.0, bytes_per_second=100_000.0, cpu=0.07, worker_cpu=0.3
@@ -54,7 +55,8 @@ _FAIR: Final = LaneEvidence(
 
 
 def lanes_in(trouble: Trouble | None, sight: Sight) -> Evidence:
-    """All lanes are late alike, but for a partition that is hot."""
+    """Return the evidence of all lanes. Only a hot partition or an overloaded task makes some lanes late and
+    others not."""
     found = [_one(number, trouble, sight) for number in range(_PARTITIONS)]
     if trouble is not None and trouble.cause is Cause.HOT_PARTITION:
         calm = replace(_FAIR, lag_ms=0, lag_records=0, state=MovementState.OK)
@@ -68,7 +70,7 @@ def lanes_in(trouble: Trouble | None, sight: Sight) -> Evidence:
 
 
 def lanes_without(side: Cause, waiting: float) -> Evidence:
-    """A cluster does not answer. What waits is known where it is not the source."""
+    """Return the evidence while a cluster does not respond. The backlog is unknown if that is the source."""
     known = round(waiting / _PARTITIONS) if side is Cause.DESTINATION_BOUND else None
     lane = replace(_FAIR, state=_AWAY[side], lag_records=known)
     return Evidence(tuple(_named(number, lane) for number in range(_PARTITIONS)))
@@ -88,7 +90,7 @@ def _one(number: int, trouble: Trouble | None, sight: Sight) -> LaneEvidence:
         eta_seconds=sight.waiting / sight.fall if sight.fall else None,
     )
     match trouble.cause if trouble is not None else None:
-        case None if sight.waiting:  # what waits is copied as fast as that can be done
+        case None if sight.waiting:  # the backlog is copied at full speed
             return _busy(late, waited=0.0)
         case Cause.HOT_PARTITION | Cause.OVERLOADED_TASK as cause:
             rate = 300_000.0 if cause is Cause.HOT_PARTITION else 150_000.0
@@ -107,7 +109,7 @@ def _one(number: int, trouble: Trouble | None, sight: Sight) -> LaneEvidence:
 
 
 def _busy(lane: LaneEvidence, waited: float) -> LaneEvidence:
-    """Of a worker process that does all it can, nearly all of it for this datastream."""
+    """Return a lane whose worker process is fully busy, almost entirely with this datastream."""
     return replace(lane, worker_cpu=1.0 - waited, cpu=0.4 - waited / 2, worker_waited=waited)
 
 

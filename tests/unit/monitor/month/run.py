@@ -1,6 +1,8 @@
-"""The monitor over a month: every turn of the real cycle, its alerts, its records of incidents, and somebody
-who is called, but is away for a day. A turn every 30 seconds wherever something begins,
-ends or is near its limit; every twenty minutes where all stays as it is."""
+"""Run of the monitor over a month: the real cycle, its alerts, its records of incidents, and a receiver.
+
+The receiver is unreachable for a day. A turn runs every 30 seconds where something starts, ends or is near
+its limit, and every twenty minutes while nothing changes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _CALM_STEPS: Final = 20 * PER_MINUTE
 
 @dataclass
 class Span:
-    """Something that was said, from the step when it began; `end` is None while it lasts."""
+    """Period in steps in which an alert fires; `end` is None while it lasts."""
 
     key: AlertKey
     first: int
@@ -40,12 +42,12 @@ class Span:
 
 @dataclass
 class Pager:
-    """What a webhook or a mail address gets."""
+    """Messages sent to a webhook or mail address."""
 
     spans: list[Span] = field(default_factory=list)
 
     def note(self, step: int, firing: Iterable[AlertKey], over: Iterable[AlertKey]) -> None:
-        """Each with what is known of it: only what changes is written down."""
+        """Record the alerts that started or ended; repeated messages change nothing."""
         open_ones = {one.key: one for one in self.spans if one.end is None}
         for key in over:
             if key in open_ones:
@@ -54,7 +56,7 @@ class Pager:
 
 
 class Month:
-    """Call `run` once."""
+    """A simulated month. Call `run` once."""
 
     def __init__(self, seed: int, world: type[World] = World) -> None:
         self.settings = MonitorSettings()
@@ -76,13 +78,13 @@ class Month:
         self._firing: list[Alert] = []
 
     def run(self, until: int = STEPS) -> None:
-        """All of it."""
+        """Run the month up to a step."""
         changes, near = -1, np.zeros(STEPS, bool)
         step = PER_MINUTE
         while step < until:
             if step - self.world.step > 1:
                 self.world.step = step
-                self._budgets.judge(self.world.subjects())  # turns that are left out would have asked for it
+                self._budgets.judge(self.world.subjects())  # as a skipped turn would have done
             self.world.step = step
             self._turn(step)
             if self.world.changes != changes:
@@ -122,11 +124,11 @@ class Month:
             self._outbox.delivered(notices, now)
 
     def is_away(self, step: int) -> bool:
-        """The receiver, on the fifth day."""
+        """Return whether the receiver is unreachable, as on the fifth day."""
         return step * STEP_SECONDS // 86_400 == 4
 
     def _near(self) -> Flags:
-        """Steps near which something begins or ends, or may do so."""
+        """Return the steps near which something starts or ends, or may do so."""
         edges = np.zeros(STEPS, bool)
         flags = [self.world.blind]
         minimum = self.settings.minimum_records

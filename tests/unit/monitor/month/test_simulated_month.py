@@ -1,6 +1,9 @@
-"""A month of five datastreams in virtual time: days and weeks, noise, three outages, two shifts of
-traffic, a week in which a source gives too little, and every other cause once. What is really the matter is
-found, once, and nothing else; a planner that would always move something is not asked in vain."""
+"""Test a month of five datastreams in virtual time: each real problem is found once, and nothing else.
+
+The month has daily and weekly patterns, noise, three outages, two shifts of traffic, a week with a slow
+source, and every other cause once. The planner would always move something, but no rebalance is requested in
+vain.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.deep
 
 SEEDS: Final = (1, 2)
 MOST_ALERTS_OF_AN_INCIDENT: Final = 2
-"""On average: one that comes back before its incident closes is a new alert."""
+"""On average: an alert that fires again before its incident closes is a new one."""
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -59,8 +62,8 @@ def incidents(month: Month, name: DatastreamName) -> list[Span]:
 
 
 def assert_found_once(actual: Truth, found: Sequence[Span], most_minutes_after: float) -> None:
-    """What is sure is found, nothing is twice, nothing is invented, and nothing lasts for longer than so many
-    minutes after its end."""
+    """Assert that everything certain was found once, nothing was invented, and nothing lasted more than
+    `most_minutes_after` minutes beyond its end."""
     slack = round(most_minutes_after * PER_MINUTE)
     for one in found:
         assert actual.near[max(0, one.first - PER_MINUTE) : one.first + 1].any(), f"invented: {one}"
@@ -75,13 +78,13 @@ def test_every_true_breach_is_one_incident_and_nothing_else_is(month: Month) -> 
     for name, flow in month.world.flows.items():
         actual = truth.breaches(flow)
         assert_found_once(actual, incidents(month, name), month.settings.close_seconds / 60 + 3)
-        assert any(each.sure is not None for each in actual.matters), "the month has something to find"
+        assert any(each.sure is not None for each in actual.matters), "the month must contain a breach"
 
 
 def test_a_rebalance_is_asked_for_where_it_helps_and_nowhere_else(month: Month) -> None:
-    """The planner would move something everywhere: only the causes keep it from that."""
+    """The planner would always move something: only the cause prevents a rebalance."""
     assert sorted(name for _, name in month.world.asked) == sorted(HELPED)
-    assert sorted(month.world.tried) == sorted(HELPED), "nobody asks for a dry run in vain"
+    assert sorted(month.world.tried) == sorted(HELPED), "no dry run in vain"
     assert all(one.end < STEPS for troubles in month.world.troubles.values() for one in troubles)
 
 
@@ -101,7 +104,7 @@ def test_a_cause_of_placement_is_found_only_where_it_is_one(month: Month) -> Non
 
 
 def causes(month: Month, name: DatastreamName) -> list[tuple[int, str]]:
-    """What was found to be the cause, and at which step."""
+    """Return the causes found, with their steps."""
     return [
         (step_of(entry.time_ms), entry.text)
         for one in month.records.values()
@@ -135,7 +138,7 @@ def test_a_budget_that_burns_fast_is_called_out_once(month: Month) -> None:
 
 
 def test_a_budget_that_wears_is_called_out_once_and_not_while_it_burns_fast(month: Month) -> None:
-    """A window of days begins at a whole hour."""
+    """Windows of days start at a full hour."""
     for name in BUDGETED:
         found, actual = spans(month, name, WEARING.name), burns(month, name, WEARING.name)
         unhurried = [one._replace(sure=None) for one in actual.matters]
@@ -154,7 +157,7 @@ def burns(month: Month, name: DatastreamName, kind: str) -> Truth:
 
 
 def test_a_receiver_hears_each_once_and_its_end(month: Month) -> None:
-    """Also one that was away for a day: it hears what is true then."""
+    """Even a receiver that was unreachable for a day: it is sent the state at the end of that day."""
     for key in {one.key for one in month.alerts.spans}:
         fired = [one for one in month.alerts.spans if one.key == key]
         heard = [one for one in month.told.spans if one.key == key]

@@ -1,8 +1,7 @@
-"""What is really the matter, of a month of a datastream, by what the model knows exactly. It knows neither
-histograms nor pieces of the past nor what the monitor remembers.
+"""Real problems of a datastream over a month, from the exact values of the model.
 
-Near a limit no measurement can say whether it is passed: what is beyond it for sure must be found, and what
-is not even near it must not be.
+No histograms, pieces of the past or state of the monitor are involved. Near a limit no measurement can tell
+whether it was exceeded: a clear excess must be found, and a value far from the limit must not be reported.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from monitor.burn.rates import BurnRule
 from tests.unit.monitor.month.flow import OBJECTIVE_MS, PER_MINUTE, STEP_SECONDS, Flags, Floats, Flow
 
 SURE_MINUTES: Final = 3
-"""What lasts so long must be found."""
+"""Length from which a problem must be found."""
 APART_MINUTES: Final = 8
-"""What is less apart is one."""
+"""Problems less than this apart count as one."""
 
 
 class Matter(NamedTuple):
-    """Steps from `first` to before `end` in which something is the matter. `sure`: the first step by which it
-    must have been found; None where it is too short for that."""
+    """Steps from `first` to before `end` with a problem. `sure`: first step by which it must have been found;
+    None if it is too short."""
 
     first: int
     end: int
@@ -31,14 +30,14 @@ class Matter(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """Of a month. `near`: steps in which a measurement may say so, too."""
+    """Problems of a month. `near`: steps in which a measurement may also show one."""
 
     near: Flags
     matters: Sequence[Matter]
 
 
 class Limits(NamedTuple):
-    """Shares of a limit above which something may be the matter, is, and is for sure."""
+    """Fractions of a limit above which there may be a problem, is one, and is certainly one."""
 
     near: float
     certain: float
@@ -47,11 +46,11 @@ class Limits(NamedTuple):
 
 _LATENCY: Final = Limits(0.9, 1.1, 1.25)
 _BURN: Final = Limits(0.65, 1.1, 1.3)
-"""An alert that has fired lasts down to three quarters of its rate."""
+"""A firing alert lasts down to three quarters of its rate."""
 
 
 def breaches(flow: Flow) -> Truth:
-    """Records are too late, over windows of a minute."""
+    """Return the problems of records that are too late, over windows of a minute."""
     share = np.where(flow.unknown, 0.0, flow.worst_ms / OBJECTIVE_MS)
     before = np.concatenate([[0.0], share[:-1]])
     low, high = np.minimum(share, before), np.maximum(share, before)
@@ -59,12 +58,12 @@ def breaches(flow: Flow) -> Truth:
 
 
 def halts(flow: Flow) -> Sequence[Matter]:
-    """Nothing is copied."""
+    """Return the periods without copying."""
     return _matters(flow.halted, flow.halted)
 
 
 def burns(flow: Flow, rules: Sequence[BurnRule], budget: float, minimum: int) -> Truth:
-    """Both windows of a rule burn at its rate."""
+    """Return the problems of budgets for which both windows of a rule burn at its rate."""
 
     def rate(seconds: int) -> Floats:
         steps = seconds // STEP_SECONDS
@@ -79,7 +78,7 @@ def burns(flow: Flow, rules: Sequence[BurnRule], budget: float, minimum: int) ->
 
 
 def _rolling(values: Floats, steps: int) -> Floats:
-    """Sums over the newest steps, of each step."""
+    """Return for each step the sum over the latest steps."""
     total = np.concatenate([np.zeros(steps), np.cumsum(values)])
     return np.asarray(total[steps:] - total[:-steps])
 

@@ -1,4 +1,4 @@
-"""A service with five datastreams for a month, as the monitor sees it: REST, measurements, and their past."""
+"""Simulated service with five datastreams over a month, as the monitor sees it, with measurements."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from tests.unit.monitor.month.flow import (
 from tests.unit.monitor.month.lanes import Sight, Trouble, lanes_in, lanes_without
 
 SHIFTED: Final = (DatastreamName("orders"), DatastreamName("clicks"))
-"""Their traffic shifts, each once, so that one partition, or one task, has too much: a rebalance helps."""
+"""Datastreams whose traffic shifts once, so that a partition or a task is overloaded: a rebalance helps."""
 SOURCE_BOUND: Final = DatastreamName("billing")
 STEADY: Final = DatastreamName("steady")
-"""Once others keep its instance busy, so that a rebalance helps; everything else that makes records late
-happens to it, too."""
+"""Datastream whose instance is once kept busy by others, so that a rebalance helps; it also has every other
+problem that makes records late."""
 HELPED: Final = (*SHIFTED, STEADY)
 QUIET: Final = DatastreamName("quiet")
 
 OBJECTIVE: Final = Objective(OBJECTIVE_MS, 99.5)
 BUDGETED: Final = (SHIFTED[0], SOURCE_BOUND)
-"""Those with an error budget."""
+"""Datastreams with an error budget."""
 START_MS: Final = 1_700_006_400_000
-"""A midnight."""
+"""Midnight."""
 _REBALANCED: Final = PER_MINUTE // 2
-"""Steps until a rebalance is in force."""
+"""Steps until a rebalance takes effect."""
 
 
 class World:
-    """Satisfies `monitor.ports.Service`, `Measurements` and `monitor.objectives.history.Past`. `step`:
-    the one that has just ended."""
+    """Service and measurements of the month. Satisfies `monitor.ports.Service`, `Measurements` and
+    `monitor.objectives.past.PastMeasurements`. `step`: the latest finished step."""
 
     remark = ""
 
@@ -77,7 +77,7 @@ class World:
             self._apply(name)
 
     def _fill(self, rng: np.random.Generator) -> None:
-        """What happens in the month."""
+        """Create the traffic and the problems of the month."""
         self.flows = _flows(rng)
         self.troubles = _troubles(rng)
         self.blind = _outages(self, rng)
@@ -102,10 +102,10 @@ class World:
         return LeaseHold("", ActionRecord(acts=acts))
 
     def release(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no other monitor waits for the lease."""
 
     def trouble(self, name: DatastreamName) -> Trouble | None:
-        """What is the matter with it now."""
+        """Return the present problem of a datastream."""
         return next((one for one in self.troubles[name] if one.first <= self.step < one.end), None)
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
@@ -118,7 +118,7 @@ class World:
         return lanes_in(self.trouble(name), sight)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """There is always something that this planner would move."""
+        """Return a preview with moves: this planner always finds something to move."""
         self.tried.append(name)
         return Preview("2 partitions move", 2)
 
@@ -161,11 +161,11 @@ class World:
         )
 
     def now_ms(self) -> int:
-        """Epoch milliseconds at the end of the step."""
+        """Return the epoch milliseconds at the end of the step."""
         return START_MS + (self.step + 1) * STEP_SECONDS * 1_000
 
     def monotonic(self) -> float:
-        """Seconds."""
+        """Return the seconds at the end of the step."""
         return float((self.step + 1) * STEP_SECONDS)
 
     def _observation(self, flow: Flow, first: int) -> LatencyObservation | None:
@@ -194,7 +194,7 @@ PEAK: Final = 500.0
 
 
 def _flows(rng: np.random.Generator) -> dict[DatastreamName, Flow]:
-    """Noise alone brings none of them to what can be copied."""
+    """Return the traffic by datastream; noise alone never reaches the capacity."""
     enough = np.full(STEPS, CAPACITY)
     flows = {name: Flow(daily(rng, PEAK, 200.0, weekend=0.8), enough) for name in SHIFTED}
     flows[SOURCE_BOUND] = Flow(daily(rng, PEAK, 60.0), enough)
@@ -207,8 +207,8 @@ def _flows(rng: np.random.Generator) -> dict[DatastreamName, Flow]:
 
 
 def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
-    """The source of one gives three quarters of what is asked for at the peaks of a week. Causes that another
-    placement ends last until it does."""
+    """Return the problems by datastream. The source of one provides three quarters of the required rate at
+    the peaks of a week. Problems that a rebalance solves last until then."""
 
     def some(day: int, cause: Cause, minutes: int) -> Trouble:
         first = int(rng.integers(day * PER_DAY, (day + 2) * PER_DAY))
@@ -238,8 +238,8 @@ def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
 
 
 def _outages(world: World, rng: np.random.Generator) -> Flags:
-    """A source that does not answer, a destination that does not, and Pinot, at some hour each; the steps of
-    the latter."""
+    """Add an outage of a source, a destination and Pinot at random hours; return the steps of the last
+    one."""
 
     def some(day: int, minutes: int) -> slice:
         first = int(rng.integers(day * PER_DAY, (day + 2) * PER_DAY))

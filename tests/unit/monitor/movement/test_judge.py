@@ -1,4 +1,4 @@
-"""Histories of partitions and the states that follow: a table, and the false readings of others by name."""
+"""Test the states derived from histories of partitions: a table, and known false readings of other tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ NOTHING_YET = LaneFacts(since=PartitionLife().now)
 
 @dataclass(frozen=True)
 class Case:
-    """`live`: makes the history. `later`: seconds that pass without a report before it is judged."""
+    """A history and its expected state. `live`: creates the history; `later`: seconds without a report before
+    it is judged."""
 
     name: str
     live: Callable[[], PartitionLife]
@@ -40,19 +41,19 @@ def in_time(seconds: float = 60.0) -> PartitionLife:
 
 
 def late(seconds: float = 60.0, copied: float = 0.0) -> PartitionLife:
-    """In time, and then slower than its source."""
+    """Return a partition that was in time and then became slower than its source."""
     return in_time().run(seconds, inflow=100, copied=copied)
 
 
 def hidden(seconds: float) -> PartitionLife:
-    """A transaction that stays open, with more records behind it."""
+    """Return a partition with a transaction that stays open, with more records behind it."""
     life = in_time()
     life.hidden = life.end
     return life.run(seconds, inflow=100)
 
 
 def unheard(seconds: float) -> PartitionLife:
-    """At the end, of a source that does not say any more whether there is more."""
+    """Return a partition at the end offset whose source stops responding."""
     life = in_time()
     life.source_answers = False
     return life.run(seconds)
@@ -69,7 +70,7 @@ def many_short_transactions() -> PartitionLife:
 
 
 def sawtooth(rise: float = 1_500, dip: float = 12_000) -> PartitionLife:
-    """200,000 behind all the time, with a dip in each window."""
+    """Return a partition that is always about 200,000 records behind, with a dip in each window."""
     life = PartitionLife(200_000)
     for _ in range(6):
         life.run(20, inflow=rise, copied=0.5).run(5, inflow=0, copied=dip / 5)
@@ -77,7 +78,7 @@ def sawtooth(rise: float = 1_500, dip: float = 12_000) -> PartitionLife:
 
 
 def compacted() -> PartitionLife:
-    """Offsets jump, because most records are gone: a lane that keeps up is in time all the same."""
+    """Return a partition in time whose offsets jump because compaction has removed most records."""
     life = in_time()
     for _ in range(6):
         life.end += 50_000
@@ -214,12 +215,12 @@ CASES = [
 
 
 def _stamped(skew_ms: int, copied: float) -> PartitionLife:
-    """In time, and then at that rate of 100 records a second."""
+    """Return a partition in time that then copies `copied` of 100 records per second."""
     return PartitionLife(skew_ms=skew_ms).run(60, 100).run(60, 100, copied)
 
 
 def _behind(seconds: int, inflow: float, copied: float) -> PartitionLife:
-    """For that time nothing was copied; since a minute it is."""
+    """Return a partition that copied nothing for `seconds` and then copies for a minute."""
     return in_time().run(seconds, 100, 0).run(60, inflow, copied)
 
 
@@ -270,7 +271,7 @@ def test_false_reading_128_the_window_is_real_time_though_records_are_rare() -> 
     life = in_time()
     for _ in range(10):
         life.run(1_200).run(5, 0.3, 0)
-        assert judge_lane(life.history, COPIES, life.now).state is S.OK, "the record came a moment ago"
+        assert judge_lane(life.history, COPIES, life.now).state is S.OK, "the record has just arrived"
         life.run(5, 0)
 
 
@@ -283,7 +284,7 @@ def test_false_reading_303_reports_that_come_quicker_than_news_of_the_end_keep_t
     assert history.waypoints[-1].at - history.waypoints[0].at > 55
     assert judge_lane(history, COPIES, now).state is S.WARN
     ahead = NO_HISTORY.after(LaneSample(0.0, 120, 100, 100, 0))
-    assert judge_lane(ahead, COPIES, 1.0).state is S.OK, "the end is old, and no lag is below 0"
+    assert judge_lane(ahead, COPIES, 1.0).state is S.OK, "stale end offset: a lag is never negative"
 
 
 def test_false_reading_287_the_lag_does_not_freeze_when_reports_stop() -> None:

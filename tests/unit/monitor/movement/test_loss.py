@@ -1,4 +1,4 @@
-"""Time to loss: by time, by size, by how the start of the log moves, against the time to catch up."""
+"""Test the time to loss: by time, size and movement of the log start, against the time to catch up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 def behind(seconds: int = 600) -> PartitionLife:
-    """Nothing was copied for that time."""
+    """Return a partition that copied nothing for that time."""
     return PartitionLife().run(60, 100).run(seconds, 100, 0)
 
 
@@ -57,7 +57,7 @@ def test_where_nothing_waits_nothing_can_be_lost() -> None:
 
 
 def retained(steps: int, every: float = 300, step: int = 30_000) -> PartitionLife:
-    """Nothing is copied; now and then retention deletes what came in between."""
+    """Return a partition that copies nothing while retention deletes records in steps."""
     life = behind()
     life.log_start = life.checkpoint - 120_000
     for _ in range(steps):
@@ -74,7 +74,7 @@ def test_the_start_of_the_log_that_comes_nearer_says_it_without_any_setting() ->
 def test_a_start_that_does_not_move_any_more_says_nothing() -> None:
     assert left(retained(3).run(500, 100, 0)) == 0.0
     assert left(retained(2).run(500, 100, 0)) is not None
-    assert left(retained(2).run(700, 100, 0)) is None, "two intervals are over"
+    assert left(retained(2).run(700, 100, 0)) is None, "two intervals have passed"
 
 
 def test_one_step_of_the_start_is_no_rate() -> None:
@@ -95,11 +95,11 @@ def test_records_are_lost_where_catching_up_takes_longer_than_they_are_kept() ->
     assert found.seconds_to_loss is not None
     assert not found.loses_data
     short = slow.keeping(Retention(700_000))
-    assert not judge_lane(short.history, LaneFacts(), short.now).loses_data, "its oldest record grows younger"
+    assert not judge_lane(short.history, LaneFacts(), short.now).loses_data, "the oldest record gets younger"
     short = behind().run(60, 100, 90).keeping(Retention(700_000))
     assert judge_lane(short.history, LaneFacts(), short.now).loses_data
     stuck = behind().keeping(Retention(HOUR_MS))
-    assert judge_lane(stuck.history, LaneFacts(), stuck.now).loses_data, "it does not catch up at all"
+    assert judge_lane(stuck.history, LaneFacts(), stuck.now).loses_data, "not catching up"
     kept = behind().keeping(Retention(UNLIMITED, UNLIMITED))
     assert not judge_lane(kept.history, LaneFacts(), kept.now).loses_data
 
@@ -116,7 +116,7 @@ def test_what_a_transaction_hides_is_deleted_like_anything_else() -> None:
     life = PartitionLife().run(60, 100).keeping(Retention(HOUR_MS))
     life.hidden = life.end
     life.run(300, 100)
-    assert left(life) is None, "nobody has read how old it is"
+    assert left(life) is None, "the age was not read yet"
     life.hidden_ms = 300_000
     life.run(5, 100)
     assert left(life) == pytest.approx(3_300)
@@ -125,7 +125,7 @@ def test_what_a_transaction_hides_is_deleted_like_anything_else() -> None:
     assert found.hidden_ms == 310_000
     assert found.seconds_to_loss == pytest.approx(3_290)
     assert "5 min" in found.reason
-    assert found.loses_data, "nobody knows when it ends"
+    assert found.loses_data, "its end is unknown"
 
 
 def loses(life: PartitionLife, throttled: str = "") -> bool:
@@ -133,7 +133,7 @@ def loses(life: PartitionLife, throttled: str = "") -> bool:
 
 
 def began(backlog: int = 3_000) -> PartitionLife:
-    """Of a datastream that is new: the first report is the only one that is known."""
+    """Return a new partition with a single report."""
     life = PartitionLife(backlog).keeping(Retention(3_600_000, 4_000_000), record_bytes=1_000.0)
     life.report()
     return life
@@ -141,22 +141,22 @@ def began(backlog: int = 3_000) -> PartitionLife:
 
 def test_a_new_lane_that_works_off_its_backlog_keeps_ahead_from_its_second_report_on() -> None:
     life = began()
-    assert not loses(life), "one report is no trend"
+    assert not loses(life), "one report is not a trend"
     for _ in range(40):
         life.run(5, 200, 205)
         assert left(life) is not None
-        assert not loses(life), "it comes nearer, however slowly"
+        assert not loses(life), "catching up, however slowly"
         assert not loses(life, "a quota")
 
 
 def test_by_time_a_lane_keeps_ahead_where_the_oldest_record_grows_younger() -> None:
-    """An hour waits, of an hour that is kept: ten seconds of it are copied in one."""
+    """The backlog is as old as the retention of one hour; each second copies ten seconds of it."""
     life = PartitionLife(3_590).keeping(Retention(HOUR_MS))
     life.report()
     life.run(10, 1, 10)
     found = judge_lane(life.history, LaneFacts(), life.now)
     assert found.seconds_to_loss == pytest.approx(100, abs=10)
-    assert found.eta_seconds is None, "too little is known"
+    assert found.eta_seconds is None, "too little data"
     assert not found.loses_data
     assert loss_as_it_moves(life.history, life.now) is None
 
@@ -184,7 +184,7 @@ def test_a_lane_that_gains_and_loses_by_turns_is_not_excused_by_its_last_gain() 
 
 
 def test_what_is_late_with_fewer_records_than_before_may_still_be_lost() -> None:
-    """Nothing comes any more; a tenth of what came in a second is copied in one: the rest grows older."""
+    """Records stop arriving, and a tenth of the former rate is copied: the remaining records grow older."""
     life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(700_000))
     for _ in range(8):
         life.run(5, 0, 10)
@@ -202,7 +202,7 @@ def test_by_movement_a_lane_keeps_ahead_that_is_quicker_than_the_start_of_the_lo
 
 
 def after_a_burst(seconds: int = 30, inflow: float = 4_000.0) -> PartitionLife:
-    """4 % of what is kept waits when the burst is over."""
+    """Return a partition whose backlog is 4 % of the retained bytes at the end of a burst."""
     each = 1_000.0
     kept = int(seconds * (inflow - 200) * each / 0.04)
     life = PartitionLife().keeping(Retention(UNLIMITED, kept), record_bytes=each).run(300, 100)
@@ -218,7 +218,7 @@ def test_a_burst_of_half_a_minute_loses_nothing() -> None:
 
 
 def test_a_backlog_that_shrinks_loses_nothing_however_it_grew() -> None:
-    """Two minutes in which it grew, and then half a minute in which it surely shrinks."""
+    """The backlog grows for two minutes and then clearly shrinks for half a minute."""
     life = began().run(120, 100, 50)
     assert loses(life)
     assert not loses(life.run(30, 100, 150))

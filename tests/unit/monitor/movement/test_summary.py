@@ -1,4 +1,4 @@
-"""What is said of many partitions in a few rows."""
+"""Test the summary of many partitions in a few rows."""
 
 from __future__ import annotations
 

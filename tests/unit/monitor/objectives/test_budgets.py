@@ -1,4 +1,4 @@
-"""When error budgets are looked at again."""
+"""Test how often error budgets are judged again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE = read_rule("10 over 1 h and 5 m")
 
 
 class Constant:
-    """As much is late in every piece. Satisfies `monitor.objectives.past.Past`."""
+    """Past with the same fraction of late records in every piece. Satisfies `PastMeasurements`."""
 
     def __init__(self, late_share: float) -> None:
         self._late = 1_000 * late_share
@@ -48,13 +48,13 @@ def looks_again(late_share: float, after_seconds: float) -> bool:
 
 
 def test_it_looks_more_often_while_an_alert_of_what_burns_would_last() -> None:
-    """At a target of 99 % a share of 0.1 is the rule's rate, and an alert lasts down to 0.075 of it."""
+    """At a target of 99 % a late fraction of 0.1 is the rule's rate, and an alert lasts down to 0.075."""
     assert [looks_again(share, 10.0) for share in (0.0, 0.07, 0.08, 0.2)] == [False, False, True, True]
     assert all(looks_again(share, 30.0) for share in (0.0, 0.07, 0.08, 0.2))
 
 
 class LastHour(Constant):
-    """Knows nothing of what is older."""
+    """Past without anything older than an hour."""
 
     def __init__(self, late_share: float, clock: ManualClock) -> None:
         super().__init__(late_share)

@@ -1,4 +1,4 @@
-"""Objectives and budgets as Prometheus sees them."""
+"""Test the Prometheus metrics of objectives and error budgets."""
 
 from __future__ import annotations
 

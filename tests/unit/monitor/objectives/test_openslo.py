@@ -1,4 +1,4 @@
-"""What an OpenSLO document says, and what of it is refused."""
+"""Test reading OpenSLO documents, and the fields that are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is one incident, and what it costs."""
+"""Test the extent of an incident, and its cost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
     assert (opened.id, opened.cluster, opened.is_late) == ("orders-1000", "east", False)
     assert opened.matters == ("HeadraceSourceAway",)
     assert opened.timeline[0].text == "HeadraceSourceAway: 9 partitions waiting"
-    assert book.judged({}, 11_000, AWAY) == [], "nothing is new"
+    assert book.judged({}, 11_000, AWAY) == [], "nothing new"
     (more,) = book.judged({}, 21_000, BOTH)
     assert more.timeline[-1].text == "HeadraceDataLossAhead: 40 min"
     (closed,) = book.judged({}, 31_000)
@@ -84,7 +84,7 @@ def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> Fleet
 def test_bad_seconds_are_those_with_waiting_records_or_a_missed_objective(
     movements: FleetMovement, standing: ObjectiveStatus | None, bad: float, unknown: float
 ) -> None:
-    """The alert fires all the time: it lingers after its cause."""
+    """The alert fires throughout, because it outlasts its cause."""
     book = IncidentBook()
     book.judged({}, 1_000, AWAY, moving(3))
     findings = {} if standing is None else {ORDERS: a_finding(standing)}
@@ -98,7 +98,7 @@ def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() 
     (opened,) = book.judged(late(), 1_000)
     (seen,) = book.judged(late(), 11_000, AWAY)
     assert (seen.id, seen.matters) == (opened.id, ("HeadraceSourceAway",))
-    assert not book.judged(late(), 21_000), "the alert is over and the datastream is still late"
+    assert not book.judged(late(), 21_000), "the alert has ended, the datastream is still late"
     (goes_on,) = book.judged(well(), 31_000, AWAY)
     assert (goes_on.is_open, goes_on.is_late) == (True, False)
     (closed,) = book.judged(well(), 41_000)
@@ -141,7 +141,7 @@ def test_its_time_is_bad_well_or_unknown() -> None:
     book.judged(late(), 600_000)
     (closed,) = book.judged(well(), 601_000)
     assert closed.bad_seconds == 10 + 20
-    assert closed.unknown_seconds == 20 + 1 + 544, "nobody knows of a time without turns"
+    assert closed.unknown_seconds == 20 + 1 + 544, "time without turns is unknown"
     assert closed.judged_ms == 601_000
 
 
@@ -183,7 +183,7 @@ def test_a_decision_to_do_nothing_is_no_act_so_that_no_cool_down_begins_with_it(
     (record,) = book.judged({ORDERS: decided}, 1_000)
     assert phases(record) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.DECIDED]
     assert resumed(record, 2_000, 100.0).helped_at is None
-    assert not book.judged({ORDERS: decided}, 2_000), "it is said once"
+    assert not book.judged({ORDERS: decided}, 2_000), "reported once"
     acted = replace(breached, decision="rebalance r-1 asked for: 2 partitions move", has_acted=True)
     (record,) = book.judged({ORDERS: acted}, 3_000)
     assert phases(record)[2:] == [Phase.DECIDED, Phase.ACTED]
@@ -208,7 +208,7 @@ def test_a_recovered_incident_says_when_it_closes() -> None:
     recovered = {ORDERS: replace(well(is_open=True)[ORDERS], closes_in=600.0)}
     (record,) = book.judged(recovered, 11_000)
     assert record.closing_ms == 611_000
-    assert not book.judged({ORDERS: replace(recovered[ORDERS], closes_in=590.0)}, 21_000), "as before"
+    assert not book.judged({ORDERS: replace(recovered[ORDERS], closes_in=590.0)}, 21_000), "no change"
     (record,) = book.judged(late(), 31_000)
     assert record.closing_ms is None
     book.judged(recovered, 41_000)
@@ -232,7 +232,7 @@ def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
     acted = replace(late()[ORDERS], action="rebalance r-1 asked for", worth=worth)
     (before,) = book.judged({ORDERS: acted}, 11_000)
     assert before.gain is not None
-    assert before.gain.saved is None, "it is not over"
+    assert before.gain.saved is None, "not over yet"
     (recovered,) = book.judged(well(is_open=True), 31_000)
     assert recovered.gain == replace(expected, lasted=20.0)
     (relapsed,) = book.judged(late(), 41_000)

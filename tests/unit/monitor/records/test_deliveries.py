@@ -1,4 +1,4 @@
-"""What an incident cost in records: counted once, after its end, and unknown where nothing says it."""
+"""Test the number of records late in an incident: counted once, after its end, unknown if not measured."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SHORT, LONG = "p99 within 1000 ms", "99.5 % within 2000 ms over 30 d"
 
 
 def sums(places: Sequence[Place]) -> TopicLatencySums:
-    """Ten records a topic, of which three are later than a second and one later than two."""
+    """Return ten records per topic: three later than one second, and one of these later than two."""
     late = {1_000: [3.0] * len(places), 2_000: [1.0] * len(places)}
     return TopicLatencySums(places, [10] * len(places), late, {})
 
 
 class Stored:
-    """What Pinot has. Keeps what it was asked for."""
+    """Fake Pinot that records the queries."""
 
     def __init__(self) -> None:
         self.places: list[Place] = [(*SOURCE, "a"), (*SOURCE, "other"), ("clicks", "east", "a")]
@@ -80,7 +80,7 @@ def test_it_is_counted_once_when_all_of_it_is_stored(site: Site) -> None:
     assert site.stored.asked == [(piece, frozenset({1_000, 2_000}), frozenset())]
     assert not site.counts.is_due
     site.counts.add(found, ORDERS)
-    assert not site.counts.is_due, "it was counted"
+    assert not site.counts.is_due, "already counted"
 
 
 def test_where_all_topics_count_pinot_adds_them_up(site: Site) -> None:
@@ -127,7 +127,7 @@ def test_while_pinot_is_away_it_waits_for_an_hour(site: Site) -> None:
     site.counts.add(site.over, ORDERS)
     site.clock.advance(30.0)
     assert site.counts.counted() is None
-    assert not site.counts.is_due, "not again at once"
+    assert not site.counts.is_due, "no immediate retry"
     site.clock.advance(60.0)
     assert site.counts.is_due
     site.clock.advance(3_600.0)
@@ -137,7 +137,7 @@ def test_while_pinot_is_away_it_waits_for_an_hour(site: Site) -> None:
     assert not site.counts.is_due
     site.stored.is_away = False
     site.counts.add(site.over, ORDERS)
-    assert not site.counts.is_due, "it is too long ago"
+    assert not site.counts.is_due, "too long ago"
 
 
 topics = st.sampled_from(["a", "b", "other"])

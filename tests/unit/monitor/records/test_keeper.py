@@ -1,4 +1,4 @@
-"""Incidents through restarts of the monitor, and while their topic is away."""
+"""Test incidents across restarts of the monitor, and while their topic is unavailable."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BAD: Final = LatencyObservation(0, (0,) * LATENCY_BUCKETS, 99_999)
 
 
 class Topic:
-    """What is stored, as bytes. `is_away`: it does not answer."""
+    """The stored values, as bytes. `is_away`: the topic does not respond."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -84,7 +84,7 @@ class Topic:
 
 
 class Opened:
-    """The topic as one monitor has it, until another one loads it."""
+    """The topic as opened by one monitor, until another monitor loads it."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -102,7 +102,7 @@ class Opened:
 
 
 class Site:
-    """One datastream, and a receiver of alerts that outlives every monitor."""
+    """A service with one datastream, and a receiver of alerts that outlives every monitor."""
 
     remark = ""
 
@@ -135,7 +135,7 @@ class Site:
         return LeaseHold("", ActionRecord())
 
     def release(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no other monitor waits for the lease."""
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
         hold = QuotaHold(QuotaOwner.TASK, 0.5)
@@ -153,7 +153,7 @@ class Site:
 
 
 class Monitor:
-    """One life of it, turned by hand."""
+    """One lifetime of a monitor, with turns run by the test."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -231,7 +231,7 @@ def test_what_an_incident_cost_in_records_is_counted_after_its_end_by_whichever_
             monitor.turn(seen)
         wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
     (over,) = site.topic.stored()
-    assert over.deliveries is None, "not all of it is stored yet"
+    assert over.deliveries is None, "the measurements are incomplete"
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD) and site.topic.stored()[0].deliveries)
     (record,) = site.topic.stored()
@@ -249,7 +249,7 @@ def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
     asked = site.asked
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD).incident.is_open)
-        assert site.asked == asked, "the cool-down goes on"
+        assert site.asked == asked, "the cooldown continues"
         while monitor.turn(GOOD).incident.is_open:
             pass
         wait_until(lambda: not site.notices[-1].is_firing)
@@ -322,7 +322,7 @@ def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
         writes = site.topic.note_writes
         for _ in range(3):
             monitor.turn(GOOD)
-        assert site.topic.note_writes == writes, "nothing began and nothing ended"
+        assert site.topic.note_writes == writes, "nothing changed"
     assert site.topic.notes.keys() == {"alerts/orders"}
     (fired,) = site.notices
     site.halted = ""
@@ -346,7 +346,7 @@ def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
         for _ in range(5):
             monitor.turn(GOOD)
         assert monitor.alerts.firing[0].since_ms == before.since_ms == fired.starts_ms
-        assert site.notices == [fired], "the receiver has it"
+        assert site.notices == [fired], "the receiver has it already"
         site.halted = ""
         wait_until(lambda: monitor.turn(GOOD) and len(site.notices) > 1)
     (_, over) = site.notices
@@ -408,7 +408,7 @@ def test_a_monitor_that_another_one_has_taken_over_from_writes_nothing() -> None
         monitor.keeper.oust()
         site.topic.is_away.clear()
     (record,) = site.topic.stored()
-    assert record.is_open, "how it ends is for the other one to say"
+    assert record.is_open, "only the other monitor may close it"
 
 
 def test_a_monitor_that_was_frozen_does_not_write_over_what_the_next_one_knows() -> None:

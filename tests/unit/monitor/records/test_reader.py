@@ -1,4 +1,4 @@
-"""What is kept of incidents, read for many."""
+"""Test the cache of stored incidents."""
 
 from __future__ import annotations
 
