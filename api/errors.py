@@ -98,7 +98,7 @@ def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
         "detail": error.message,
         "advice": error.advice,
         "request_id": request_id,
-        **({"errors": [one._asdict() for one in fields]} if fields else {}),
+        **({"errors": [field._asdict() for field in fields]} if fields else {}),
     }
 
 

@@ -71,7 +71,7 @@ def etag_of(stored: StoredDatastream) -> str:
 def etag_of_group(members: Sequence[StoredDatastream]) -> str:
     """Return the tag of the datastreams that share tasks, sorted by name: it changes if one is changed, added
     or removed."""
-    versions = [[one.datastream.name, etag_of(one)] for one in members]
+    versions = [[member.datastream.name, etag_of(member)] for member in members]
     return f'"{hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:_DIGITS]}"'
 
 

@@ -355,10 +355,10 @@ def datastream_changed_by(
     failed = f"Failed to update {present.name}"
     if document.get("name") != present.name:
         raise InvalidRequest(f"{failed} because datastream name doesn't match")
-    for field, what in _SAME.items():
+    for field, description in _SAME.items():
         given = document.get(field)
         if given != known.get(field):
-            raise InvalidRequest(f"{failed}. Can't update {what} in update request: {shown(given)}")
+            raise InvalidRequest(f"{failed}. Can't update {description} in update request: {shown(given)}")
     place = _connection(document.get("destination") or {}, "destination")
     if not place:
         raise InvalidRequest(f"{failed}. Can't update destination in update request")

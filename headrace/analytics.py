@@ -99,11 +99,11 @@ def _first_ranges(look: Callable[[], list[CopiedRange]]) -> list[CopiedRange]:
 def audit_datastream(
     settings: HeadraceSettings,
     definition: Mapping[str, Any],
-    tell: Callable[[str, int], None] = lambda _topic, _records: None,
+    on_progress: Callable[[str, int], None] = lambda _topic, _records: None,
 ) -> list[AuditResult]:
     """Compare the source and destination of every topic of a definition (in its /v1 form), up to its
-    checkpoints, so that records which arrive meanwhile are ignored. `tell` is called periodically with the
-    current topic and the number of its records read on both sides.
+    checkpoints, so that records which arrive meanwhile are ignored. `on_progress` is called periodically with
+    the current topic and the number of its records read on both sides.
 
     Raises NotFound if no checkpoint appears before the deadline, InvalidRequest for transforms, TopicMissing
     and Unreachable.
@@ -133,16 +133,16 @@ def audit_datastream(
     results = []
     for topic, found in groupby(ranges, key=lambda one: one.partition.topic):
         parts = list(found)
-        here = {one.partition.partition: one.source_range for one in parts}
-        there = {one.partition.partition: one.target_range for one in parts}
-        left_out = {one.partition.partition: one.left_out for one in parts}
-        reading = AuditProgress(partial(tell, topic))
+        here = {part.partition.partition: part.source_range for part in parts}
+        there = {part.partition.partition: part.target_range for part in parts}
+        left_out = {part.partition.partition: part.left_out for part in parts}
+        reading = AuditProgress(partial(on_progress, topic))
         results.append(
             audit_topic(
                 topic,
                 reading.of(TopicContents(source, topic, here, left_out=left_out)),
                 reading.of(TopicContents(destination, job.naming.destination(topic), there)),
-                sum(one.unjudged for one in parts),
+                sum(part.unjudged for part in parts),
             )
         )
     return results

@@ -26,8 +26,8 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return _missing_extra(error.name)
     if isinstance(error, OSError) and error.strerror:
-        told = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        return f"{told}: {_ROOM_IS_NEEDED}" if error.errno in _NO_ROOM else told
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{text}: {_ROOM_IS_NEEDED}" if error.errno in _NO_ROOM else text
     return None
 
 

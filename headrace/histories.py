@@ -34,28 +34,28 @@ def histories_of(
     return partial(_loads, settings), partial(_latency, settings)
 
 
-def _loads(settings: HeadraceSettings, asked: LoadHistoryQuery) -> Hours:
+def _loads(settings: HeadraceSettings, query: LoadHistoryQuery) -> Hours:
     client = _client(settings)
     from pinot.history.loads import partition_hours, topics_hours
 
-    cluster = ClusterDirectory(settings.clusters).of_address(asked.cluster)
+    cluster = ClusterDirectory(settings.clusters).of_address(query.cluster)
     with closing(client):
         try:
-            if asked.places:
-                found = partition_hours(client, cluster, asked.when, asked.places)
-                return {place: found.get(place, ()) for place in asked.places}
-            return {None: topics_hours(client, cluster, asked.when, asked.topics)}
+            if query.places:
+                found = partition_hours(client, cluster, query.when, query.places)
+                return {place: found.get(place, ()) for place in query.places}
+            return {None: topics_hours(client, cluster, query.when, query.topics)}
         except NotFound as error:
             raise _no_table(error) from error
 
 
-def _latency(settings: HeadraceSettings, asked: LatencyHistoryQuery) -> LatencyHistory:
+def _latency(settings: HeadraceSettings, query: LatencyHistoryQuery) -> LatencyHistory:
     client = _client(settings)
     from pinot.history.latency import latency_steps
 
     with closing(client):
         try:
-            return latency_steps(client, asked.group, asked.when, asked.points, asked.topics)
+            return latency_steps(client, query.group, query.when, query.points, query.topics)
         except NotFound as error:
             raise _no_table(error) from error
 

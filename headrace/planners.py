@@ -173,7 +173,7 @@ def capacity_book(
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:
-        return joint_terms(terms, (one.placement for one in members))
+        return joint_terms(terms, (member.placement for member in members))
 
     return CapacityBook(CostStore(nodes), of, assessments, SystemClock())
 
@@ -199,5 +199,5 @@ def choose_planning(
         rules=TaskPlacementRules(
             round(leader.return_delay_seconds * 1000), leader.imbalance_threshold, least_gain
         ),
-        freezes=tuple(read_freeze(one) for one in leader.freeze_windows),
+        freezes=tuple(read_freeze(window) for window in leader.freeze_windows),
     )

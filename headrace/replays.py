@@ -67,14 +67,15 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
     """Return sentences about the missing hours between `first` and `last`. All times in epoch ms."""
-    asked = (last - first) // HOUR_MS + 1
-    if len(hours) == asked:
+    requested = (last - first) // HOUR_MS + 1
+    if len(hours) == requested:
         return []
     known = sorted(hours)
     places = [first - HOUR_MS, *known, last + HOUR_MS]
     gaps = [(here + HOUR_MS, there) for here, there in pairwise(places) if there > here + HOUR_MS]
     texts = [f"{_minute(begin)} to {_minute(end)}" for begin, end in gaps]
-    note = f"{len(hours)} of {counted(asked, 'hour')} are known; missing: {first_few(texts, _GAPS_SHOWN)} UTC"
+    missing = first_few(texts, _GAPS_SHOWN)
+    note = f"{len(hours)} of {counted(requested, 'hour')} are known; missing: {missing} UTC"
     if known[0] > first:
         note += "; partitionMetricsHourly deletes hours older than its retention"
     return [note]
@@ -101,14 +102,14 @@ class PeakHour(NamedTuple):
     def sentence(self) -> str:
         """Description for the operator."""
         where = "" if self.instances is None else f" on {counted(self.instances, 'instance')}"
-        said = f"peak at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')} required"
+        text = f"peak at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')} required"
         how = "" if where else "; set assigner.advice.tasks_per_instance to see the number of instances"
-        return f"{said}{where}{how}"
+        return f"{text}{where}{how}"
 
 
 def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> PeakHour:
     """Return the peak of a replay of at least one hour; of equal hours, the one with the larger load."""
-    most = max(hours, key=lambda one: (one.required_tasks, one.bytes_per_second))
+    most = max(hours, key=lambda hour: (hour.required_tasks, hour.bytes_per_second))
     needed = FleetSize(0, tasks_per_instance).needed(most.required_tasks)
     return PeakHour(most.hour_ms, most.required_tasks, most.tasks, needed)
 

@@ -53,14 +53,14 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
 _BROKER_TIMEOUT: Final = KafkaError.REQUEST_TIMED_OUT
 
 
-def translate(error: KafkaError | KafkaException, what: str) -> HeadraceError:
-    """Return the HeadraceError for a client error; `what`: the failed action."""
+def translate(error: KafkaError | KafkaException, operation: str) -> HeadraceError:
+    """Return the HeadraceError for a client error; `operation`: the failed action."""
     kafka_error = error.args[0] if isinstance(error, KafkaException) else error
     assert isinstance(kafka_error, KafkaError)
     code = kafka_error.code()
     if code == _BROKER_TIMEOUT:
-        return TimedOut(f"{what}: {kafka_error.str()} ({kafka_error.name()})")
+        return TimedOut(f"{operation}: {kafka_error.str()} ({kafka_error.name()})")
     if code > 0:
-        return error_of(code, what, kafka_error.str())
+        return error_of(code, operation, kafka_error.str())
     kind = _BY_CODE.get(code, Unreachable)
-    return kind(f"{what}: {kafka_error.str()} ({kafka_error.name()})")
+    return kind(f"{operation}: {kafka_error.str()} ({kafka_error.name()})")

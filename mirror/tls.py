@@ -28,7 +28,7 @@ class ReloadingContext(ssl.SSLContext):
     def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> None:
         """Build the first context. Empty names in `files` are ignored. Raises ConfigError like `make`."""
         self._make = make
-        self._files = [one for one in files if one]
+        self._files = [file for file in files if file]
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()

@@ -25,10 +25,10 @@ attempt, and verdicts must not wait for it."""
 class _Preference:
     """Choice between two sources: the first, or the second for a minute after the first has failed."""
 
-    def __init__(self, what: str, clock: Clock) -> None:
+    def __init__(self, subject: str, clock: Clock) -> None:
         self.reason = ""
         """Reason for which the second source is used; empty while the first is."""
-        self._what = what
+        self._subject = subject
         self._clock = clock
         self._failed_at = -math.inf
 
@@ -47,9 +47,9 @@ class _Preference:
 
     def _note(self, reason: str) -> None:
         if reason and not self.reason:
-            _log.warning("reading the metrics topic instead of Pinot", for_what=self._what, reason=reason)
+            _log.warning("reading the metrics topic instead of Pinot", for_what=self._subject, reason=reason)
         elif self.reason and not reason:
-            _log.info("reading Pinot again", for_what=self._what)
+            _log.info("reading Pinot again", for_what=self._subject)
         self.reason = reason
 
 
@@ -88,10 +88,10 @@ class FallbackPast:
         self._preference = _Preference("error budgets", clock)
 
     def past(
-        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
         """Return the measurements of the piece. Raises the error of `second` if both fail."""
         return self._preference.answer(
-            lambda: self._first.past(piece, milliseconds, together),
-            lambda: self._second.past(piece, milliseconds, together),
+            lambda: self._first.past(period, milliseconds, together),
+            lambda: self._second.past(period, milliseconds, together),
         )

@@ -80,8 +80,8 @@ class _TimeSlots:
                 if (number + 1) * self._length > moment_ms:
                     found[topic] += rows
 
-    def within(self, piece: TimeRangePiece, found: defaultdict[_Topic, _Rows]) -> None:
-        wanted = _begun_in(piece, self._length)
+    def within(self, period: TimeRangePiece, found: defaultdict[_Topic, _Rows]) -> None:
+        wanted = _begun_in(period, self._length)
         for topic, slots in self._by_topic.items():
             for rows in _at(slots, wanted):
                 found[topic] += rows
@@ -109,8 +109,8 @@ class _Waits:
             if not slots:
                 del self._by_topic[topic]
 
-    def stale_seconds(self, piece: TimeRangePiece, age_ms: int) -> dict[_Topic, float]:
-        found, wanted = {}, _begun_in(piece, WAIT_SLOT_MS)
+    def stale_seconds(self, period: TimeRangePiece, age_ms: int) -> dict[_Topic, float]:
+        found, wanted = {}, _begun_in(period, WAIT_SLOT_MS)
         for topic, slots in self._by_topic.items():
             late = [interval for age, interval in _at(slots, wanted) if age > age_ms]
             if late:
@@ -118,9 +118,9 @@ class _Waits:
         return found
 
 
-def _begun_in(piece: TimeRangePiece, length_ms: int) -> range:
+def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
     """Return the numbers of the slots that begin in the piece, so that pieces share no slot."""
-    return range(-(-piece.since_ms // length_ms), -(-piece.until_ms // length_ms))
+    return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
@@ -180,18 +180,18 @@ class RecentRows:
         sums = ((*topic, *_sum(rows)) for topic, rows in found.items())
         return observations(sums, list(self._lags_since(since)), now_ms)
 
-    def past(self, piece: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
+    def past(self, period: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
         """Return the measurements of a past time range, not older than the retained rows.
 
         A range that does not begin at a full minute may begin up to a minute late. `milliseconds`: limits,
         none below `least_ms`."""
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
-        self._fine.within(piece, found)
-        self._coarse.within(piece, found)
+        self._fine.within(period, found)
+        self._coarse.within(period, found)
         counts = [_sum(rows)[1:] for rows in found.values()]
-        late = {age: [late_records(one, age) for one in counts] for age in milliseconds}
-        stale = {age: self._waits.stale_seconds(piece, age) for age in milliseconds}
-        return TopicLatencySums([*found], [sum(one) for one in counts], late, stale)
+        late = {age: [late_records(count, age) for count in counts] for age in milliseconds}
+        stale = {age: self._waits.stale_seconds(period, age) for age in milliseconds}
+        return TopicLatencySums([*found], [sum(count) for count in counts], late, stale)
 
     def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:
         for ((group, cluster, topic), _), (time_ms, records, age, interval) in self._lags.items():

@@ -157,8 +157,8 @@ class KafkaNode(Server):
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None
-        said = f"{len(self._nodes)}\n{settings}\n{jar_sets.class_path('kafka')}"
-        return cache_folder() / "kafka" / hashlib.sha256(said.encode()).hexdigest()[:32]
+        identity = f"{len(self._nodes)}\n{settings}\n{jar_sets.class_path('kafka')}"
+        return cache_folder() / "kafka" / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     def _run_storage_tool(self, file: Path) -> None:
         command = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id(), "-c", str(file)]
@@ -167,8 +167,8 @@ class KafkaNode(Server):
         with ManagedProcess(f"formatting {self.name}", line, log_file=log, grace_seconds=0) as process:
             code = process.wait()
         if code != 0:
-            told = [line for line in tail(log, 40) if not re.match(r"\s", line)][-3:]
-            raise ServerDied(f"cannot format the data folder of {self.name}: {' '.join(told)}")
+            messages = [line for line in tail(log, 40) if not re.match(r"\s", line)][-3:]
+            raise ServerDied(f"cannot format the data folder of {self.name}: {' '.join(messages)}")
 
     def _cluster_id(self) -> str:
         """Return the cluster's id: a UUID in 22 characters that the first node creates and all keep."""

@@ -93,14 +93,14 @@ def _brokers_in(response: bytes) -> tuple[int, int]:
     return count, struct.unpack_from(">i", response, position)[0]
 
 
-def http_health(port: int, what: str) -> str:
+def http_health(port: int, server: str) -> str:
     """Check that `GET /health` returns 200."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PATIENCE_SECONDS)
     try:
         connection.request("GET", "/health")
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        return f"{what} does not respond ({error})"
+        return f"{server} does not respond ({error})"
     finally:
         connection.close()
-    return "" if status == http.client.OK else f"{what} returned {status} for /health"
+    return "" if status == http.client.OK else f"{server} returned {status} for /health"

@@ -18,7 +18,7 @@ since the start."""
 def wait_until(
     condition: Callable[[], T],
     timeout_seconds: float,
-    what: str = "",
+    goal: str = "",
     *,
     interval_seconds: float | Pace = 0.05,
     cancelled: threading.Event | None = None,
@@ -26,25 +26,25 @@ def wait_until(
     """Check `condition` until its result is truthy, and return that result.
 
     Checks at least once, and once more at the deadline. Does not catch exceptions of `condition`. Raises
-    NotInTime with `what` and the last result, and Cancelled as soon as the event is set.
+    NotInTime with `goal` and the last result, and Cancelled as soon as the event is set.
     """
     pause = cancelled or threading.Event()
     began = time.monotonic()
     deadline = began + timeout_seconds
     while True:
-        asked = time.monotonic()
-        late = asked >= deadline
+        asked_at = time.monotonic()
+        late = asked_at >= deadline
         answer = condition()
         answered = time.monotonic()
         if answer:
             return answer
         if late:
-            name = what or getattr(condition, "__qualname__", "the condition")
+            name = goal or getattr(condition, "__qualname__", "the condition")
             raise NotInTime(f"{name}: timeout after {timeout_seconds:g} s; last result: {answer!r}")
         wanted = (
-            interval_seconds(answered - asked, answered - began)
+            interval_seconds(answered - asked_at, answered - began)
             if callable(interval_seconds)
             else interval_seconds
         )
         if pause.wait(min(wanted, max(0.0, deadline - time.monotonic()))):
-            raise Cancelled(f"{what or 'waiting'}: cancelled by the caller")
+            raise Cancelled(f"{goal or 'waiting'}: cancelled by the caller")

@@ -207,7 +207,7 @@ def quota_holders_of(request: Request) -> frozenset[str]:
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
-    return frozenset({f"principal {found.name}"} | {f"owner {one}" for one in found.owners})
+    return frozenset({f"principal {found.name}"} | {f"owner {owner}" for owner in found.owners})
 
 
 def admission_of(request: Request, action: Action) -> Callable[[], bool]:

@@ -33,11 +33,11 @@ async def caller(
     owner: Annotated[str | None, Query(description="owner of the datastreams to change")] = None,
 ) -> CallerAnswer:
     """Return the principal of this request, and whether it may change datastreams."""
-    who = principal_of(request)
+    principal = principal_of(request)
     owners = frozenset({owner}) if owner else None
     return CallerAnswer(
-        name=who.name,
-        role=who.role.value,
-        owners=sorted(who.owners),
-        refusal=reason_against(who, Action.CHANGE, owners),
+        name=principal.name,
+        role=principal.role.value,
+        owners=sorted(principal.owners),
+        refusal=reason_against(principal, Action.CHANGE, owners),
     )

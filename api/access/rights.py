@@ -90,7 +90,7 @@ def reason_against(principal: Principal, action: Action, owners: frozenset[str] 
     if owners is None or (_NO_OWNER not in owners and owners <= principal.owners):
         return ""
     foreign = ", ".join(
-        sorted(shown(one) if one else "an unknown owner" for one in owners - principal.owners)
+        sorted(shown(owner) if owner else "an unknown owner" for owner in owners - principal.owners)
     )
     return (
         f"{_named(principal)} may not {action} datastreams owned by {foreign}: requires role {everywhere}"
@@ -115,11 +115,11 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
     """Return the actions that a change requires, each with the owners of the affected datastreams."""
     sides = [one for one in (change.before, change.after) if one is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
-    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.mates)))]
+    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.group_members)))]
     if change.before is not None and len(owners) > 1:
         needed = [(Action.HAND_OVER, owners), *needed[1:]]
-        if change.mates:
-            needed.append((Action.CHANGE, frozenset(map(_owner, change.mates))))
+        if change.group_members:
+            needed.append((Action.CHANGE, frozenset(map(_owner, change.group_members))))
     if change.after is not None and _commits_elsewhere(change.before, change.after):
         needed.append((Action.COMMIT_AS, owners))
     if change.after is not None and _selects_internal(change.before, change.after):
@@ -129,10 +129,10 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
 
 def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
     """Return whether a change newly sets a consumer group other than the datastream's name."""
-    said = after.metadata.get(GROUP_ID)
-    if not said or said == after.name:
+    group = after.metadata.get(GROUP_ID)
+    if not group or group == after.name:
         return False
-    return before is None or before.metadata.get(GROUP_ID) != said
+    return before is None or before.metadata.get(GROUP_ID) != group
 
 
 def _selects_internal(before: Datastream | None, after: Datastream) -> bool:

@@ -25,17 +25,17 @@ class Throttle:
         self._lock = threading.Lock()
         self._buckets = OrderedDict[str, Bucket]()
 
-    def admit(self, who: str) -> None:
+    def admit(self, caller: str) -> None:
         """Count a call. Raises TooOften."""
         with self._lock:
             now = self._monotonic()
-            self._buckets[who], seconds = take(self._rate, self._buckets.get(who), now)
-            self._buckets.move_to_end(who)
+            self._buckets[caller], seconds = take(self._rate, self._buckets.get(caller), now)
+            self._buckets.move_to_end(caller)
             if len(self._buckets) > self._most:
                 self._buckets.popitem(last=False)
         if seconds:
             raise TooOften(
-                f"{who} exceeds the rate limit of {self._rate.per_second:g}/s",
+                f"{caller} exceeds the rate limit of {self._rate.per_second:g}/s",
                 after_seconds=max(1, math.ceil(seconds)),
                 advice="retry after the delay in Retry-After; an operator can change [api.limits]",
             )

@@ -26,7 +26,7 @@ def revoke(path: Path, identity: str) -> TokenEntry:
         raise NotFound(
             f"no token {shown(identity)} in {path}", advice="list the tokens with headrace token list"
         )
-    _edit(path, lambda lines: [one for one in lines if one.strip() != found.line()])
+    _edit(path, lambda lines: [line for line in lines if line.strip() != found.line()])
     if identity in read_entries(path):
         raise ConfigError(f"cannot parse the entry of token {identity} in {path}; delete that line")
     return found

@@ -49,13 +49,13 @@ class TokenEntry:
 
     def line(self) -> str:
         """Return the entry as a line of the file."""
-        who = self.principal
+        principal = self.principal
         return json.dumps(
             {
                 "id": self.identity,
-                "name": who.name,
-                "role": who.role.value,
-                "owners": sorted(who.owners),
+                "name": principal.name,
+                "role": principal.role.value,
+                "owners": sorted(principal.owners),
                 "sha256": self.sha256,
                 "created_ms": self.created_ms,
                 "expires_ms": self.expires_ms,
@@ -77,11 +77,13 @@ def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) 
 def principal_named(name: object, role: object, owners: object) -> Principal:
     """Return a validated principal. Raises InvalidRequest."""
     found = bounds.line("the name", name)
-    what = bounds.choice("the role", Role, role)
-    whose = frozenset(bounds.line("an owner", one) for one in bounds.sequence("owners", owners, _MOST_OWNERS))
-    if bool(whose) != (what is Role.OWNER):
+    role_ = bounds.choice("the role", Role, role)
+    owner_names = frozenset(
+        bounds.line("an owner", one) for one in bounds.sequence("owners", owners, _MOST_OWNERS)
+    )
+    if bool(owner_names) != (role_ is Role.OWNER):
         raise InvalidRequest(f"{found}: owners are required for role {Role.OWNER} and not allowed for others")
-    return Principal(found, what, whose)
+    return Principal(found, role_, owner_names)
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
@@ -136,13 +138,13 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """A token file, reloaded when it has changed. Thread-safe. `tell` is called with the reason when the file
-    becomes unreadable, and with an empty text when it is readable again."""
+    """A token file, reloaded when it has changed. Thread-safe. `report` is called with the reason when the
+    file becomes unreadable, and with an empty text when it is readable again."""
 
-    def __init__(self, path: Path, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, path: Path, clock: Clock, report: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._problem = ""
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
@@ -188,7 +190,7 @@ class TokenFile:
         finally:
             if problem != self._problem:
                 self._problem = problem
-                self._tell(problem)
+                self._report(problem)
 
     def _newest(self) -> dict[str, TokenEntry]:
         with self._lock:

@@ -47,7 +47,7 @@ class MonitorAnswer(BaseModel):
             ),
             holder=state.lease.holder if state.lease else None,
             waiting=waiting,
-            acts=[MonitorActAnswer(datastream=one.datastream, asked_ms=one.time_ms) for one in state.acts],
+            acts=[MonitorActAnswer(datastream=act.datastream, asked_ms=act.time_ms) for act in state.acts],
         )
 
 

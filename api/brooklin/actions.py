@@ -66,14 +66,16 @@ def _change_group(name: DatastreamName, action: str, services: Services) -> list
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
     changed = []
-    for one in services.control.list().datastreams:
-        if one.group != named.group:
+    for datastream in services.control.list().datastreams:
+        if datastream.group != named.group:
             continue
         with contextlib.suppress(NotFound, IllegalTransition):  # as Brooklin does, skip the others
-            settles = action == "stop" and services.control.get(one.name).status is DatastreamStatus.STOPPING
+            settles = (
+                action == "stop" and services.control.get(datastream.name).status is DatastreamStatus.STOPPING
+            )
             how = "settle" if settles else action
-            services.control.change_status(ChangeStatus(one.name, how, requested_by=REST))
-            changed.append(one.name)
+            services.control.change_status(ChangeStatus(datastream.name, how, requested_by=REST))
+            changed.append(datastream.name)
     return changed
 
 
@@ -104,7 +106,7 @@ async def _now(name: DatastreamName, services: Services) -> Datastream:
 def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], services: Services) -> None:
     """Pause or resume partitions. Raises RoutingRefusal, InvalidRequest, NotFound, IllegalTransition."""
     texts = _required(given, "sourcePartitions")
-    if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidRequest(
             "sourcePartitions must map topics to partitions", advice='{"orders": "0,13,2", "users": "*"}'
         )
@@ -115,11 +117,11 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
     partitions: Partitions = read_partitions(texts)
     is_pause = PAUSE_ACTIONS[action]
     if is_pause:
-        partitions = _that_are_there(datastream, partitions, services)
+        partitions = _existing_partitions(datastream, partitions, services)
     services.control.change_pauses(ChangePauses(name, partitions, is_pause, "", REST))
 
 
-def _that_are_there(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
+def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
     """Resolve `*` to the current partitions of a topic, as Brooklin does. While the source does not respond,
     `*` keeps its meaning of all partitions, including later ones: pausing must not depend on the source."""
     counts = services.topics(datastream.source)

@@ -53,9 +53,9 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 def without_stamps(datastream: Datastream) -> dict[str, str]:
     """Return the metadata without the keys that `api.restli` adds to responses, so that reading, changing and
     writing back a definition adds nothing."""
-    said = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
-    said |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
-    return {key: value for key, value in datastream.metadata.items() if said.get(key) != value}
+    stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
+    stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
+    return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:

@@ -46,7 +46,7 @@ def component_health(services: Services, status: str = "", errors: str = "") -> 
 
 def connectors_known(services: Services) -> frozenset[str]:
     """Return the connectors that diagnostics accepts."""
-    return services.connectors | {connector_of(one) for one in services.status.datastreams}
+    return services.connectors | {connector_of(datastream) for datastream in services.status.datastreams}
 
 
 def connector_of(datastream: Datastream) -> str:
@@ -56,17 +56,17 @@ def connector_of(datastream: Datastream) -> str:
 
 def _content(scope: str, content: str, services: Services) -> object:
     path, _, query = content.partition("?")
-    asked = {key: values[-1] for key, values in parse_qs(query).items()}
-    mine = [one for one in services.status.datastreams if connector_of(one) == scope]
+    parameters = {key: values[-1] for key, values in parse_qs(query).items()}
+    mine = [datastream for datastream in services.status.datastreams if connector_of(datastream) == scope]
     paths: Mapping[str, Callable[[], object]] = {
-        "/datastream_state": lambda: _datastream_state(asked.get("datastream", ""), mine, services),
+        "/datastream_state": lambda: _datastream_state(parameters.get("datastream", ""), mine, services),
         "/partitions": lambda: _partitions(mine, services),
-        "/consumer_offsets": lambda: _consumer_offsets(asked.get("datastream"), mine, services),
+        "/consumer_offsets": lambda: _consumer_offsets(parameters.get("datastream"), mine, services),
     }
-    say = paths.get(path.lower().rstrip("/"))
-    if say is None:
+    answer = paths.get(path.lower().rstrip("/"))
+    if answer is None:
         raise InvalidRequest(f"unknown content {shown(path)}", advice=f"use one of {', '.join(paths)}")
-    return say()
+    return answer()
 
 
 def _lanes_of(datastream: Datastream, services: Services) -> dict[TopicPartition, LaneStatus]:
@@ -107,7 +107,7 @@ def _partitions(mine: Iterable[Datastream], services: Services) -> list[dict[str
                 {
                     "consumerGroupId": datastream.consumer_group,
                     "sourceInstance": services.status.name,
-                    "topicPartitions": _by_topic({one: one.partition for one in lanes}, list),
+                    "topicPartitions": _by_topic({lane: lane.partition for lane in lanes}, list),
                     "datastreams": [datastream.name],
                 }
             )
@@ -117,13 +117,13 @@ def _partitions(mine: Iterable[Datastream], services: Services) -> list[dict[str
 def _consumer_offsets(
     name: str | None, mine: Iterable[Datastream], services: Services
 ) -> list[dict[str, Any]]:
-    asked = [one for one in mine if _lanes_of(one, services)] if name is None else [_named(name, mine)]
-    if len({one.group for one in asked}) > _MOST_GROUPS:
+    chosen = [one for one in mine if _lanes_of(one, services)] if name is None else [_named(name, mine)]
+    if len({one.group for one in chosen}) > _MOST_GROUPS:
         raise InvalidRequest(
-            counted(len(asked), "datastream runs here", "datastreams run here"),
+            counted(len(chosen), "datastream runs here", "datastreams run here"),
             advice="request one datastream: /consumer_offsets?datastream=NAME",
         )
-    return [_offsets_of(one, services) for one in asked]
+    return [_offsets_of(one, services) for one in chosen]
 
 
 def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:

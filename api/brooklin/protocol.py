@@ -95,9 +95,9 @@ def path_of(name: str) -> str:
 
 def unsupported(method: str, target: str, headers: Mapping[str, str]) -> RoutingRefusal:
     """Return the error for a method that the resource does not have. `target`: path and query."""
-    asked = headers.get(METHOD, "")
+    method_override = headers.get(METHOD, "")
     return RoutingRefusal(
-        f"{method} operation not supported for URI: '{target}' with X-RestLi-Method: '{asked}'"
+        f"{method} operation not supported for URI: '{target}' with X-RestLi-Method: '{method_override}'"
     )
 
 

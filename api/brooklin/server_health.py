@@ -19,8 +19,8 @@ def connectors_of(
     """Return the tasks of an instance by connector. `datastreams`: all datastreams, as last read by the
     instance."""
     members: dict[GroupName, list[Datastream]] = {}
-    for one in datastreams:
-        members.setdefault(one.group, []).append(one)
+    for datastream in datastreams:
+        members.setdefault(datastream.group, []).append(datastream)
     tasks: dict[TaskName, list[LaneStatus]] = {}
     for state in lanes:
         tasks.setdefault(state.spec.task, []).append(state)
@@ -39,11 +39,11 @@ def connectors_of(
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
     """Return ERROR with the reason if a lane is paused or waiting; no status if no lane has started
     copying."""
-    partitions = {"partitions": f"[{', '.join(str(one.spec.key.partition) for one in lanes)}]"}
-    still = [one for one in lanes if one.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
+    partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
+    still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:
         reason = f"{still[0].spec.key.partition}: {still[0].reason}"
         return {**partitions, "statusCode": "ERROR", "statusMessage": reason}
-    if any(one.phase is LanePhase.COPYING for one in lanes):
+    if any(lane.phase is LanePhase.COPYING for lane in lanes):
         return {**partitions, "statusCode": "OK", "statusMessage": "OK"}
     return partitions

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from api.calls.request_ids import request_id_of
 
 
-def caller_of(request: Request, said: str) -> str:
+def caller_of(request: Request, given: str) -> str:
     """Return the name given in the request, else its client address and request id, which identifies it in
     the log."""
-    if said:
-        return said
+    if given:
+        return given
     origin = request.client.host if request.client is not None else "an unknown address"
     return f"client at {origin} (request {request_id_of(request)})"

@@ -57,12 +57,13 @@ class EventFeed:
         self._is_closed = False
 
     @contextlib.contextmanager
-    def listening(self, who: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Reserve a place for one listener. `who`: names whose limits it counts against. Raises Busy if all
-        places are taken, TooOften if one of the names has reached its limit, Unreachable after `close`."""
+    def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
+        """Reserve a place for one listener. `callers`: names whose limits it counts against. Raises Busy if
+        all places are taken, TooOften if one of the names has reached its limit, Unreachable after
+        `close`."""
         if self._is_closed:
             raise Unreachable("this instance is shutting down", advice="connect to another one")
-        if full := self._listeners.full_for(who):
+        if full := self._listeners.full_for(callers):
             raise TooOften(
                 f"{full} has {counted(self._most_each, 'stream')} of events on this instance",
                 after_seconds=_PLACE_SECONDS,
@@ -74,7 +75,7 @@ class EventFeed:
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())
         try:
-            with self._listeners.taken(who):
+            with self._listeners.taken(callers):
                 yield
         finally:
             if not self._listeners.count:
@@ -84,11 +85,11 @@ class EventFeed:
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
         """Yield the start position first (None: the end of the log), then new events, one publication at a
         time, until `close`; yield None as a heartbeat when nothing happens."""
-        is_told = False
+        is_reported = False
         while not self._is_closed:
             news, kept = self._news, self._kept
-            if kept is not None and not is_told:
-                position, is_told = position if position is not None else end_of(kept), True
+            if kept is not None and not is_reported:
+                position, is_reported = position if position is not None else end_of(kept), True
                 yield position
             found = following(kept, position) if kept is not None and position is not None else None
             if found is not None:
@@ -100,7 +101,7 @@ class EventFeed:
     def close(self) -> None:
         """End all streams. Idempotent and thread-safe."""
         self._is_closed = True
-        self._from_elsewhere(self._tell)
+        self._from_elsewhere(self._notify)
 
     async def _keep_up(self) -> None:
         limiter = CapacityLimiter(1)
@@ -116,14 +117,14 @@ class EventFeed:
                 pause = min(_AGAIN_SECONDS, self._beat_seconds)
             else:
                 self._kept = found
-                self._tell()
+                self._notify()
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
         """Called by watches."""
         self._from_elsewhere(self._rung.set)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

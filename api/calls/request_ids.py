@@ -39,8 +39,8 @@ class RequestIds:
         given = Headers(scope=scope).get(REQUEST_ID, "")
         name = given if _SANE.fullmatch(given) else self._new()
         scope.setdefault("state", {})["request_id"] = name
-        asked = f"{scope['method']} {shown(scope['path'])}"
-        structlog.contextvars.bind_contextvars(request_id=name, asked=asked)
+        request_line = f"{scope['method']} {shown(scope['path'])}"
+        structlog.contextvars.bind_contextvars(request_id=name, asked=request_line)
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -29,7 +29,7 @@ class CallSlots:
 
     def full_for(self, names: frozenset[str]) -> str:
         """Return one of the names that has reached its limit; empty if none has."""
-        return next((one for one in sorted(names) if self._each[one] >= self._most_each), "")
+        return next((name for name in sorted(names) if self._each[name] >= self._most_each), "")
 
     @contextmanager
     def taken(self, names: frozenset[str]) -> Iterator[None]:

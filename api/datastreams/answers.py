@@ -34,10 +34,10 @@ def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -
     return answer_of(stored, reads, response)
 
 
-def damaged_answer(found: DamagedDefinition, told: Problem | None, services: Services) -> DatastreamAnswer:
-    """Return the response for a damaged definition. `told`: problem recorded by the leader, which includes
+def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: Services) -> DatastreamAnswer:
+    """Return the response for a damaged definition. `problem`: problem recorded by the leader, which includes
     its start time."""
-    return DatastreamAnswer.from_damaged(found, told or Problem(found.problem, services.clock.now_ms()))
+    return DatastreamAnswer.from_damaged(found, problem or Problem(found.problem, services.clock.now_ms()))
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:

@@ -31,8 +31,12 @@ def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
     """Yield remarks on partitions of the request whose lanes do not move. Pure."""
     before, after = (_homes(one.plan, request.group) for one in (preview.before, preview.after))
     missing = request.partitions - after.keys()
-    settled = {one for one in request.partitions & after.keys() if before.get(one) == after[one]}
-    changed = {one.key.partition for one in preview.effects}
+    settled = {
+        partition
+        for partition in request.partitions & after.keys()
+        if before.get(partition) == after[partition]
+    }
+    changed = {effect.key.partition for effect in preview.effects}
     if missing and missing == request.partitions:
         yield f"no task of {request.group} contains any of these partitions: the move would fail"
     elif missing:
@@ -52,4 +56,4 @@ def _homes(plan: Plan, group: GroupName) -> dict[TopicPartition, tuple[TaskName,
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    return first_few([str(one) for one in sorted(partitions)], _NAMES_SHOWN)
+    return first_few([str(partition) for partition in sorted(partitions)], _NAMES_SHOWN)

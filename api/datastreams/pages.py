@@ -50,9 +50,9 @@ class Listing:
         query = {**self.given, "cursor": [_cursor_of(name_of(page[-1]))]}
         return page, f"/v1/datastreams?{urlencode(query, doseq=True, quote_via=quote)}"
 
-    def _has(self, one: Listed, named: Mapping[str, ClusterRef]) -> bool:
-        is_damaged = isinstance(one, DamagedDefinition)
-        known = one.last if isinstance(one, DamagedDefinition) else one.datastream
+    def _has(self, listed: Listed, named: Mapping[str, ClusterRef]) -> bool:
+        is_damaged = isinstance(listed, DamagedDefinition)
+        known = listed.last if isinstance(listed, DamagedDefinition) else listed.datastream
         status = _DAMAGED if is_damaged or known is None else known.status.value
         wanted = (
             (self.owner, known and known.metadata.get(OWNER)),
@@ -60,9 +60,9 @@ class Listing:
             (self.destination and named[self.destination], known and known.destination),
         )
         return (
-            (self.after is None or name_of(one) > self.after)
+            (self.after is None or name_of(listed) > self.after)
             and (not self.statuses or status in self.statuses)
-            and all(wish is None or wish == value for wish, value in wanted)
+            and all(expected is None or expected == value for expected, value in wanted)
         )
 
     @property
@@ -101,9 +101,9 @@ async def _listing(
 ListingDep = Annotated[Listing, Depends(_listing)]
 
 
-def name_of(one: Listed) -> str:
+def name_of(listed: Listed) -> str:
     """Return the name of a definition, readable or damaged."""
-    return one.name if isinstance(one, DamagedDefinition) else one.datastream.name
+    return listed.name if isinstance(listed, DamagedDefinition) else listed.datastream.name
 
 
 def _cursor_of(name: str) -> str:

@@ -48,7 +48,7 @@ class Previews:
         services, why = self.services, ""
         if not services.status.is_leading:
             live = await run_in_threadpool(services.live)
-            said = await ask_leader(
+            reply = await ask_leader(
                 *(services, self.fleet, live, subject, lambda: None),
                 lambda value: _read(model, value),
                 {
@@ -58,9 +58,9 @@ class Previews:
                     "reason": request.reason,
                 },
             )
-            if said.value is not None:
-                return said.value
-            why = f"computed without the loads of the leader: {said.reason}"
+            if reply.value is not None:
+                return reply.value
+            why = f"computed without the loads of the leader: {reply.reason}"
         return await self.slow_calls.run(lambda: compute(services, request, why))
 
 

@@ -104,24 +104,24 @@ async def restart_from(
         version = call.version()
         stored = version or services.control.stored(call.name)
         after = restarted(stored.datastream, body.start, services.clock.now_ms())
-        asked = UpdateDatastream(stored, after, version is not None, *cause_of(why))
-        services.control.check_update((asked,))
+        update = UpdateDatastream(stored, after, version is not None, *cause_of(why))
+        services.control.check_update((update,))
         if not body.allow_duplicates:
             services.restarts.require_empty(after)
-        return asked
+        return update
 
     def preview() -> UpdatePlanAnswer:
-        asked = command()
-        found = services.preview_update((asked.after,))
-        before, after = asked.before.datastream, asked.after
+        update = command()
+        found = services.preview_update((update.after,))
+        before, after = update.before.datastream, update.after
         return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services))
 
     def restart() -> DatastreamAnswer:
-        asked = command()
-        changed = services.restarts.changed(asked.after)
-        services.control.check_clusters(asked.after, changed)
+        update = command()
+        changed = services.restarts.changed(update.after)
+        services.control.check_clusters(update.after, changed)
         services.restarts.accept(changed)
-        return written_answer(services.control.update(asked), call.reads, call.response)
+        return written_answer(services.control.update(update), call.reads, call.response)
 
     return await call.slow_calls.run(preview if dry_run else restart)
 
@@ -132,15 +132,15 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAn
     control = call.services.control
 
     def command() -> MovePartitions:
-        partitions = frozenset(TopicPartition.parse(one) for one in body.partitions)
+        partitions = frozenset(TopicPartition.parse(partition) for partition in body.partitions)
         return MovePartitions(call.name, partitions, body.instance, body.requested_by, call.version())
 
     def ask() -> MoveAnswer:
         asked_for = command()
         stored = asked_for.before or control.stored(call.name)
-        asked = waiting(control.move(asked_for))
+        queued = waiting(control.move(asked_for))
         call.response.headers["ETag"] = etag_of(stored)
-        return MoveAnswer(request=asked.identity, operation=located(asked, call.response))
+        return MoveAnswer(request=queued.identity, operation=located(queued, call.response))
 
     if dry_run:
         call.response.status_code = HTTPStatus.OK

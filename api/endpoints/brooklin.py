@@ -64,9 +64,9 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
             InvalidRequest: "Invalid input params for create request",
         }
     ):
-        definition, who = definition_of(document, services), caller_of(request, "")
-        asked = CreateDatastream(definition, requested_by=f"{actions.REST}, {who}")
-        created = services.control.create(asked)
+        definition, caller = definition_of(document, services), caller_of(request, "")
+        command = CreateDatastream(definition, requested_by=f"{actions.REST}, {caller}")
+        created = services.control.create(command)
     stored = created.datastream
     answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
     # Raw bytes, because Starlette would require the name to be Latin-1.
@@ -104,7 +104,7 @@ def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | Dam
         raise RoutingRefusal("Parameter 'datastreamName' is required")
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         group = reads.stored(DatastreamName(name)).datastream.group
-    return [one for one in reads.definitions().datastreams if one.group == group]
+    return [datastream for datastream in reads.definitions().datastreams if datastream.group == group]
 
 
 @router.get("/datastream/{name:path}")
@@ -164,10 +164,12 @@ def _updated(
             before.datastream, document, services.cluster_of_address, services.address_of_cluster
         )
         commands.append(UpdateDatastream(before, after, requested_by=actions.REST))
-    groups = {one.after.group for one in commands}
+    groups = {command.after.group for command in commands}
     if len(groups) > 1:
         raise InvalidRequest("Datastreams being updated do not form the same datastream group")
-    members = {one.name for one in services.control.list().datastreams if one.group in groups}
+    members = {
+        datastream.name for datastream in services.control.list().datastreams if datastream.group in groups
+    }
     if missing := sorted(members - documents.keys()) if commands else []:
         raise InvalidRequest(
             f"Not all datastreams of the group are being updated: {', '.join(missing)} missing",
@@ -180,11 +182,11 @@ def _updated(
 @router.delete("/datastream/{name:path}")
 def delete(name: str, services: ServicesDep, request: Request) -> Response:
     """Delete a datastream."""
-    who = f"{actions.REST}, {caller_of(request, '')}"
+    caller = f"{actions.REST}, {caller_of(request, '')}"
     with in_brooklins_words(
         {NotFound: f"Datastream requested to be deleted does not exist: {plain(name)}"}, cause="None"
     ):
-        services.control.delete(ChangeStatus(DatastreamName(name), "delete", requested_by=who))
+        services.control.delete(ChangeStatus(DatastreamName(name), "delete", requested_by=caller))
     return Response(status_code=200)
 
 

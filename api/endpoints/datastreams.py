@@ -109,8 +109,8 @@ async def create(
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
         creation = creation_named(terms.key, body, services.control.caller.name)
         datastream = dataclasses.replace(datastream, creation=creation)
-        reason, who = cause_of(terms.why)
-        return CreateDatastream(datastream, reason=reason, requested_by=who)
+        reason, requester = cause_of(terms.why)
+        return CreateDatastream(datastream, reason=reason, requested_by=requester)
 
     def register() -> DatastreamAnswer:
         stored = services.control.create(command())
@@ -137,7 +137,7 @@ def list_all(
 ) -> Response:
     """List datastreams by name, including damaged ones; all, or the ones that match the filters. With
     `limit`, the header `Link` contains the next page."""
-    named = {one: services.cluster_of_address(one) for one in listing.clusters}
+    named = {cluster: services.cluster_of_address(cluster) for cluster in listing.clusters}
     page, further = listing.page_of(reads.definitions(), named)
     if further:
         response.headers["Link"] = f'<{further}>; rel="next"'
@@ -208,9 +208,9 @@ async def _change(
         return UpdateDatastream(stored, change(stored.datastream), is_exact, *cause_of(terms.why))
 
     def preview() -> UpdatePlanAnswer:
-        asked = command()
-        services.control.check_update((asked,))
-        before, after = asked.before.datastream, asked.after
+        requested = command()
+        services.control.check_update((requested,))
+        before, after = requested.before.datastream, requested.after
         found = services.preview_update((after,))
         remarks = stops_in_words(found.effects)
         return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services), remarks)

@@ -72,9 +72,9 @@ async def _of_all(instances: AllInstances, scope: str, content: str, services: S
         _DEADLINE_SECONDS,
     )
     errors = {name: f"{one.state}: {one.reason}" for name, one in replies.items() if one.value is None}
-    said = {name: one.value for name, one in replies.items() if one.value is not None}
-    errors |= {name: one["errorMessages"] for name, one in said.items() if not one["succeeded"]}
-    status = {name: one["status"] for name, one in said.items() if one["succeeded"]}
+    answers = {name: one.value for name, one in replies.items() if one.value is not None}
+    errors |= {name: one["errorMessages"] for name, one in answers.items() if not one["succeeded"]}
+    status = {name: one["status"] for name, one in answers.items() if one["succeeded"]}
     found = component_health(services, json.dumps(status) if status else "", json.dumps(errors))
     return {**found, "succeeded": not errors}
 

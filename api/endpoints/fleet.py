@@ -17,7 +17,7 @@ router = APIRouter(prefix=PATH, include_in_schema=False)
 
 
 @router.get("/{subject}")
-async def tell(
+async def answer_question(
     subject: str,
     services: ServicesDep,
     slow_calls: SlowCallsDep,
@@ -27,8 +27,8 @@ async def tell(
 ) -> Response:
     """Return this instance's own view of a subject."""
     me, query = services.status.name, request.scope["query_string"].decode("latin-1")
-    asked = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
-    nonce = await to_thread.run_sync(credentials.check_question, authorization, me, asked)
+    target = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
+    nonce = await to_thread.run_sync(credentials.check_question, authorization, me, target)
     if subject not in SUBJECTS:
         raise NotFound("unknown subject: this instance runs another version")
 

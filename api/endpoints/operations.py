@@ -23,7 +23,7 @@ def list_all(
 ) -> list[OperationAnswer]:
     """List running operations, and operations that ended within a day, newest first."""
     only = None if datastream is None else reads.names_of(datastream)
-    found = (one for one in reads.operations() if only is None or one.datastream in only)
+    found = (operation for operation in reads.operations() if only is None or operation.datastream in only)
     return [OperationAnswer.from_operation(one) for one, _ in zip(found, range(limit), strict=False)]
 
 

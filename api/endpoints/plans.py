@@ -41,7 +41,7 @@ def plan(
     group = reads.group_of(datastream)
     return found.model_copy(
         update={
-            "tasks": [one for one in found.tasks if one.datastream == group],
+            "tasks": [task for task in found.tasks if task.datastream == group],
             "groups": [one for one in found.groups if one.datastream == group],
         }
     )
@@ -73,9 +73,9 @@ async def rebalance(
         response.status_code = 200
         return await previews.rebalance(await run_in_threadpool(services.control.request_of, command))
     ask = partial(services.acting.rebalance, services.control, body.lease) if body.lease else None
-    asked = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
-    operation = located(asked, response)
-    return RebalanceAnswer(request=asked.identity, sentence=asked.sentence, operation=operation)
+    queued = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
+    operation = located(queued, response)
+    return RebalanceAnswer(request=queued.identity, sentence=queued.sentence, operation=operation)
 
 
 @router.get(

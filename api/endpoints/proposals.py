@@ -72,13 +72,13 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
             f"plan {identity} is not based on measured loads, but the plan in force is",
             advice="compute a new one once loads are known, or set force",
         )
-    who = services.control.caller.signed(body.requested_by)
-    request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
+    requester = services.control.caller.signed(body.requested_by)
+    request = ApplyRequest(stored.proposal.group, identity, requester, services.clock.now_ms())
     waits = services.proposals.ask_for(stored, request)
-    services.control.note_asked(waits)
-    asked = located(waiting(waits), response)
+    services.control.record_request(waits)
+    queued = located(waiting(waits), response)
     sentence = "queued; the leader applies it if its inputs are unchanged"
-    return ApplyAnswer(id=identity, sentence=sentence, operation=asked)
+    return ApplyAnswer(id=identity, sentence=sentence, operation=queued)
 
 
 def _kept(identity: str, services: Services) -> StoredProposal:

@@ -79,8 +79,8 @@ class AllInstances:
 def lanes_answer(replies: Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]) -> LanesAnswer:
     """Return the lanes of all instances, and the state of each query."""
     return LanesAnswer(
-        instances=[state_answer(one) for one in replies.values()],
-        lanes=[lane for one in replies.values() for lane in one.value or ()],
+        instances=[state_answer(reply) for reply in replies.values()],
+        lanes=[lane for reply in replies.values() for lane in reply.value or ()],
     )
 
 

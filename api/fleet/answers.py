@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
 from api.loads.heat import HEAT, own_heat
-from api.loads.leaders import told_cluster_loads, told_loads
-from api.movement.topics import own_topics, topics_told
-from api.overview.sums import SUMS, own_sums, sums_told
+from api.loads.leaders import cluster_loads_document, loads_document
+from api.movement.topics import own_topics, topics_document
+from api.overview.sums import SUMS, own_sums, sums_document
 from api.previews.answers import PREVIEW, PROPOSAL, told_preview, told_proposal
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
@@ -49,7 +49,7 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
     """Parse the lanes of another instance. Unknown fields are dropped, because it may run a newer version.
     Raises ValueError, InvalidRequest."""
     lanes = bounds.sequence("its lanes", value, _MOST_LANES)
-    return [LaneAnswer.model_validate(_known(LaneAnswer, one)) for one in lanes]
+    return [LaneAnswer.model_validate(_known(LaneAnswer, lane)) for lane in lanes]
 
 
 def health_read(value: Any) -> HealthAnswer:
@@ -70,26 +70,26 @@ def _known(model: type[LaneAnswer | HealthAnswer], value: Any) -> dict[str, Any]
     return {name: one for name, one in found.items() if name in model.model_fields}
 
 
-def _diagnostics(services: Services, asked: Mapping[str, str]) -> dict[str, Any]:
+def _diagnostics(services: Services, parameters: Mapping[str, str]) -> dict[str, Any]:
     try:
-        return status_element(asked["scope"], asked["content"], services)
+        return status_element(parameters["scope"], parameters["content"], services)
     except KeyError as error:
         raise InvalidRequest(f"missing parameter {error.args[0]}") from error
 
 
 SUBJECTS: Final[Mapping[str, Subject]] = {
     LANES: lambda services, asked: [
-        one.model_dump(mode="json") for one in own_lanes(services, asked.get(GROUP))
+        lane.model_dump(mode="json") for lane in own_lanes(services, asked.get(GROUP))
     ],
     HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
     DIAGNOSTICS: _diagnostics,
-    LOADS: told_loads,
-    CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
+    LOADS: loads_document,
+    CLUSTER_LOADS: lambda services, _: cluster_loads_document(services),
     HEAT: lambda services, _: own_heat(services),
-    MOVEMENT: lambda services, _: topics_told(own_topics(services)),
+    MOVEMENT: lambda services, _: topics_document(own_topics(services)),
     PREVIEW: told_preview,
     PROPOSAL: told_proposal,
-    SUMS: lambda services, _: sums_told(own_sums(services)),
+    SUMS: lambda services, _: sums_document(own_sums(services)),
 }
 """Subjects that other instances may query."""
 PLANS: Final = frozenset({PREVIEW, PROPOSAL})

@@ -31,15 +31,15 @@ class FleetCredentials:
         self._secret: bytes | None = None
         self._read_at = 0.0
 
-    def authorization(self, target: InstanceName, asked: str, nonce: str) -> str:
-        """Return the Authorization header of a query. `asked`: its path and query string as sent."""
-        return f"{SCHEME} {nonce}.{self._signature('question', target, asked, nonce)}"
+    def authorization(self, target: InstanceName, target_path: str, nonce: str) -> str:
+        """Return the Authorization header of a query. `target_path`: its path and query string as sent."""
+        return f"{SCHEME} {nonce}.{self._signature('question', target, target_path, nonce)}"
 
-    def check_question(self, authorization: str, me: InstanceName, asked: str) -> str:
+    def check_question(self, authorization: str, me: InstanceName, target_path: str) -> str:
         """Verify that a query comes from an instance of this service, and return its nonce. Raises
         NotAuthorized."""
         nonce, _, signature = authorization.removeprefix(f"{SCHEME} ").partition(".")
-        if not self._is_right(signature, "question", me, asked, nonce):
+        if not self._is_right(signature, "question", me, target_path, nonce):
             raise NotAuthorized(
                 f"only instances of this service may send this query to {me}",
                 advice="use /v1/lanes or /v1/instances",

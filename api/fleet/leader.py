@@ -50,9 +50,9 @@ async def ask_leader(
     leader = leader_of(services, live)
     if leader is None:
         return LeadersAnswer(None, None, "no leader yet")
-    asked = AllInstances(services, fleet, live, leader)
+    question = AllInstances(services, fleet, live, leader)
     deadline_seconds = PLAN_SECONDS if subject in PLANS else 0.0
-    replies = await asked.ask(subject, own, read, parameters, deadline_seconds)
+    replies = await question.ask(subject, own, read, parameters, deadline_seconds)
     reply = replies[leader]
     if reply.state is not AnswerState.ANSWERED:
         return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")

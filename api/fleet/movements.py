@@ -32,9 +32,11 @@ async def movements(
         MOVEMENT, lambda: own_topics(services), topics_read
     )
     leader = leader_of(services, live)
-    heard = {name: one.value for name, one in replies.items() if one.value is not None}
-    is_complete = leader in heard and len(heard) == len(replies)
-    return put_together(datastreams, plan, (one for topics in heard.values() for one in topics), is_complete)
+    topics_by_instance = {name: one.value for name, one in replies.items() if one.value is not None}
+    is_complete = leader in topics_by_instance and len(topics_by_instance) == len(replies)
+    return put_together(
+        datastreams, plan, (topic for topics in topics_by_instance.values() for topic in topics), is_complete
+    )
 
 
 def put_together(
@@ -42,8 +44,8 @@ def put_together(
 ) -> FleetMovement:
     """Combine topics of groups into movements by datastream."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
-    for one in topics:
-        by_group[one.group].append(one)
+    for topic in topics:
+        by_group[topic.group].append(topic)
     found = {
         each.name: DatastreamStates(
             each.source,

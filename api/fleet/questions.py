@@ -106,7 +106,7 @@ class Fleet:
 
     async def _reply(
         self,
-        one: LiveInstance,
+        instance: LiveInstance,
         subject: str,
         read: Callable[[Any], _T],
         parameters: Mapping[str, str],
@@ -115,28 +115,28 @@ class Fleet:
         try:
             with anyio.fail_after(deadline):
                 async with self._limiter():
-                    body = await self._answer(one, subject, parameters)
+                    body = await self._answer(instance, subject, parameters)
             value = await to_thread.run_sync(lambda: read(parsed(body)))
         except (TimeoutError, httpx.TimeoutException):
-            return self._unheard(one, AnswerState.TIMED_OUT, f"no response within {deadline:g} s")
+            return self._unheard(instance, AnswerState.TIMED_OUT, f"no response within {deadline:g} s")
         except (_NoAnswer, HeadraceError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = f"{one.rest_address or 'no address'}: {error or type(error).__name__}"
-            return self._unheard(one, AnswerState.UNREACHABLE, legible(reason)[:_REASON_SHOWN])
-        self._silent.discard(one.name)
-        return InstanceResponse(one.name, AnswerState.ANSWERED, value)
+            reason = f"{instance.rest_address or 'no address'}: {error or type(error).__name__}"
+            return self._unheard(instance, AnswerState.UNREACHABLE, legible(reason)[:_REASON_SHOWN])
+        self._silent.discard(instance.name)
+        return InstanceResponse(instance.name, AnswerState.ANSWERED, value)
 
-    def _unheard(self, one: LiveInstance, state: AnswerState, reason: str) -> InstanceResponse[_T]:
-        self._silent.add(one.name)
-        return InstanceResponse(one.name, state, None, reason)
+    def _unheard(self, instance: LiveInstance, state: AnswerState, reason: str) -> InstanceResponse[_T]:
+        self._silent.add(instance.name)
+        return InstanceResponse(instance.name, state, None, reason)
 
-    async def _answer(self, one: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
+    async def _answer(self, instance: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
         """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
-        place = one.rest_address if "://" in one.rest_address else f"http://{one.rest_address}"
+        place = instance.rest_address if "://" in instance.rest_address else f"http://{instance.rest_address}"
         url = httpx.URL(f"{place}{PATH}/{subject}", params=parameters)
-        asked = url.raw_path.decode()
-        said = partial(self._credentials.authorization, one.name, asked, nonce)
-        header = await to_thread.run_sync(said)  # may read the secret first
+        target_path = url.raw_path.decode()
+        authorize = partial(self._credentials.authorization, instance.name, target_path, nonce)
+        header = await to_thread.run_sync(authorize)  # may read the secret first
         async with self._client().stream("GET", url, headers={"Authorization": header, **_PLAIN}) as response:
             body = b""
             if "Content-Encoding" in response.headers:
@@ -148,8 +148,8 @@ class Fleet:
         if response.status_code != HTTPStatus.OK:
             raise _NoAnswer(f"HTTP {response.status_code}{_detail(body)}")
         signature = response.headers.get(SIGNATURE, "")
-        if not await to_thread.run_sync(self._credentials.is_answer, signature, one.name, nonce, body):
-            raise _NoAnswer(f"another server responds at the address of {one.name}")
+        if not await to_thread.run_sync(self._credentials.is_answer, signature, instance.name, nonce, body):
+            raise _NoAnswer(f"another server responds at the address of {instance.name}")
         return body
 
     def _client(self) -> httpx.AsyncClient:

@@ -68,8 +68,8 @@ def answer_of_group(
     response.headers["ETag"] = etag_of_group(members)
     known, planning = reads.problems(), reads.assessments().get(group)
     found = [
-        DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name), planning)
-        for one in members
+        DatastreamAnswer.from_datastream(member.datastream, known.get(member.datastream.name), planning)
+        for member in members
     ]
     return GroupMembersAnswer.of(group, found)
 

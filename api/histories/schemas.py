@@ -89,10 +89,10 @@ def _load_series(
     )
 
 
-def _rate(one: LatencyStep, when: TimeRange, step_ms: int) -> float:
+def _rate(latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
     """Return the throughput of a step; the last step may be incomplete."""
-    length_ms = min(step_ms, when.until_ms - one.begin_ms)
-    return round(one.size_bytes * 1_000 / max(length_ms, 1), 1)
+    length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
+    return round(latency_step.size_bytes * 1_000 / max(length_ms, 1), 1)
 
 
 def _rounded(value: float | None) -> float | None:
@@ -132,20 +132,22 @@ class LatencyHistoryAnswer(_HistoryModel):
         cls, datastream: Datastream, when: TimeRange, history: LatencyHistory
     ) -> LatencyHistoryAnswer:
         """Return the JSON form."""
-        known = {one.begin_ms: one for one in history.steps}
+        known = {step.begin_ms: step for step in history.steps}
         axis = list(begun(when, history.step_ms))
         steps = [known.get(begin) for begin in axis]
-        stages = [(None,) * 4 if one is None else tuple(map(_rounded, one.mean_stages_ms)) for one in steps]
+        stages = [
+            (None,) * 4 if step is None else tuple(map(_rounded, step.mean_stages_ms)) for step in steps
+        ]
         source, fetch, queue, produce = (list(column) for column in zip(*stages, strict=True))
         return cls(
             name=datastream.name,
             step_ms=history.step_ms,
             times_ms=axis,
-            records=[None if one is None else one.records for one in steps],
-            bytes_per_second=[None if one is None else _rate(one, when, history.step_ms) for one in steps],
-            p50_ms=[None if one is None else _rounded(one.p50_ms) for one in steps],
-            p99_ms=[None if one is None else _rounded(one.p99_ms) for one in steps],
-            oldest_ms=[None if one is None else one.oldest_ms for one in steps],
+            records=[None if step is None else step.records for step in steps],
+            bytes_per_second=[None if step is None else _rate(step, when, history.step_ms) for step in steps],
+            p50_ms=[None if step is None else _rounded(step.p50_ms) for step in steps],
+            p99_ms=[None if step is None else _rounded(step.p99_ms) for step in steps],
+            oldest_ms=[None if step is None else step.oldest_ms for step in steps],
             source=source,
             fetch=fetch,
             queue=queue,

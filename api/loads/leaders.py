@@ -54,8 +54,8 @@ def own_loads(
     counts, assessment = LoadCounts.of(places, loads), assessments.get(datastream.group)
     usable = usable_of(assessment, services.usable_bytes_per_second)
     rows = [
-        PartitionLoadAnswer.from_load(one, owners.get(one), loads, assessment, usable)
-        for one in places[:limit]
+        PartitionLoadAnswer.from_load(place, owners.get(place), loads, assessment, usable)
+        for place in places[:limit]
     ]
     is_whole = bool(places) and counts.known == len(places)
     return DatastreamLoads(
@@ -81,7 +81,7 @@ def unheard_loads(
     planning."""
     owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
     places = heaviest_first(owners, None)
-    rows = [PartitionLoadAnswer.from_load(one, owners[one], None, assessment) for one in places[:limit]]
+    rows = [PartitionLoadAnswer.from_load(place, owners[place], None, assessment) for place in places[:limit]]
     return DatastreamLoads(
         name=datastream.name,
         cluster=datastream.source,
@@ -100,7 +100,9 @@ def unheard_loads(
 
 def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer] | None:
     """Return the loads of every source known to this instance as the leader; None if it does not lead."""
-    sources = {one.group: _source_of(services, one) for one in services.status.datastreams}
+    sources = {
+        datastream.group: _source_of(services, datastream) for datastream in services.status.datastreams
+    }
     places: dict[LoadSource, set[TopicPartition]] = {one: set() for one in sources.values()}
     for task in plan.tasks:
         if task.group in sources:
@@ -127,11 +129,11 @@ def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
     return LeadersLoads(known, services.status.loads.get(source), services.clock.now_ms())
 
 
-def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
+def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
     """Return the loads as JSON for another instance, which names the datastream and the maximum number of
     partitions."""
     try:
-        name, limit = DatastreamName(asked["datastream"]), int(asked["limit"])
+        name, limit = DatastreamName(parameters["datastream"]), int(parameters["limit"])
     except (KeyError, ValueError) as error:
         raise InvalidRequest(f"invalid query of another instance: {error}") from error
     datastream = services.control.get(name)
@@ -139,7 +141,7 @@ def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
     return None if found is None else found.model_dump(mode="json")
 
 
-def told_cluster_loads(services: Services) -> Any:
+def cluster_loads_document(services: Services) -> Any:
     """Return the cluster loads as JSON for another instance."""
     found = own_cluster_loads(services, services.plan())
     return None if found is None else [one.model_dump(mode="json") for one in found]
@@ -153,7 +155,7 @@ def loads_read(value: Any) -> DatastreamLoads | None:
     found = bounds.mapping("the response", value)
     rows = bounds.sequence("the partitions of the response", bounds.field(found, "partitions"), MOST_SHOWN)
     known = _known(DatastreamLoads, found) | {
-        "partitions": [_known(PartitionLoadAnswer, one) for one in rows]
+        "partitions": [_known(PartitionLoadAnswer, row) for row in rows]
     }
     return DatastreamLoads.model_validate(known)
 
@@ -164,7 +166,7 @@ def cluster_loads_read(value: Any) -> list[ClusterLoadsAnswer] | None:
     if value is None:
         return None
     rows = bounds.sequence("the clusters of the response", value, _MOST_CLUSTERS)
-    return [ClusterLoadsAnswer.model_validate(_known(ClusterLoadsAnswer, one)) for one in rows]
+    return [ClusterLoadsAnswer.model_validate(_known(ClusterLoadsAnswer, row)) for row in rows]
 
 
 def _known(

@@ -182,7 +182,7 @@ class ClusterLoadsAnswer(_LoadModel):
     """Number of partitions with unknown load."""
 
     @classmethod
-    def unheard(cls, cluster: str) -> ClusterLoadsAnswer:
+    def unreported(cls, cluster: str) -> ClusterLoadsAnswer:
         """Return the answer if the leader did not respond."""
         return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
 
@@ -191,15 +191,15 @@ class ClusterLoadsAnswer(_LoadModel):
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
         """Return the JSON form. `places`: partitions of the source that tasks copy."""
-        standing, counts = loads.standing, LoadCounts.of(places, loads)
-        measured_ms = standing.measured_at_ms if standing else None
+        status, counts = loads.standing, LoadCounts.of(places, loads)
+        measured_ms = status.measured_at_ms if status else None
         return cls(
             cluster=source.cluster,
             chosen_provider=source.provider or None,
             provider=loads.known.provider or None,
-            state=standing.state.value if standing else None,
-            since_ms=standing.since_ms if standing else None,
-            reason=standing.reason if standing else None,
+            state=status.state.value if status else None,
+            since_ms=status.since_ms if status else None,
+            reason=status.reason if status else None,
             measured_at_ms=measured_ms,
             age_ms=max(loads.now_ms - measured_ms, 0) if measured_ms is not None else None,
             partitions=len(places),

@@ -60,7 +60,7 @@ def _lost_of(services: Services) -> LostDatastreams:
             lanes = services.progress(destination, group).lanes
         except NothingStored:
             return ()
-        return {one.target_topic for one in lanes.values() if one.target_topic}
+        return {lane.target_topic for lane in lanes.values() if lane.target_topic}
 
     return LostDatastreams(services.control, services.lost, services.restored, written)
 

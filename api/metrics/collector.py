@@ -120,10 +120,10 @@ def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
         "time of the latest measurement of the source's loads; reported by the leader",
         labels=["source"],
     )
-    for source, standing in loads.items():
-        states.add_metric([str(source), standing.state.value], 1.0)
-        if standing.measured_at_ms is not None:
-            newest.add_metric([str(source)], standing.measured_at_ms / 1000)
+    for source, status in loads.items():
+        states.add_metric([str(source), status.state.value], 1.0)
+        if status.measured_at_ms is not None:
+            newest.add_metric([str(source)], status.measured_at_ms / 1000)
     yield states
     yield newest
 
@@ -168,8 +168,8 @@ def _build_info(release: str, data_planes: Collection[str]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
     )
-    for one in sorted(data_planes):
-        family.add_metric([release, one], 1.0)
+    for plane in sorted(data_planes):
+        family.add_metric([release, plane], 1.0)
     return family
 
 
@@ -233,7 +233,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     count = GaugeMetricFamily("headrace_lanes", "lanes by phase", labels=["datastream", "phase"])
-    for (group, phase), number in Counter((one.spec.key.group, one.phase.value) for one in lanes).items():
+    for (group, phase), number in Counter((lane.spec.key.group, lane.phase.value) for lane in lanes).items():
         count.add_metric([group, phase], number)
     yield count
     held = GaugeMetricFamily(
@@ -246,8 +246,8 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         "headrace_lag_seconds", "age of the oldest record not copied yet", labels=["datastream"]
     )
     by_group: dict[GroupName, list[LaneStatus]] = {}
-    for one in lanes:
-        by_group.setdefault(one.spec.key.group, []).append(one)
+    for lane in lanes:
+        by_group.setdefault(lane.spec.key.group, []).append(lane)
     for group, mine in sorted(by_group.items()):
         held.add_metric([group], sum(bool(one.held_back) for one in mine))
         rates = [one.rate for one in mine if one.rate is not None]
@@ -265,7 +265,7 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
     """Combine the known numbers; None if the result is 0 and some numbers are unknown."""
-    known = [one for one in numbers if one is not None]
+    known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
 

@@ -57,7 +57,7 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
 
 def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
     """Return the most delayed lanes and the busiest lanes, without duplicates."""
-    known = [one for one in lanes if one.rate is not None]
+    known = [lane for lane in lanes if lane.rate is not None]
     late = nlargest(number, (one for one in known if one.lag[1]), key=lambda one: one.lag[1] or 0)
     busy = nlargest(number, known, key=lambda one: one.rate.bytes_per_second if one.rate else 0.0)
     return tuple({one.spec.key: one for one in (*late, *busy)}.values())

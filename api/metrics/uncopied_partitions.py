@@ -87,7 +87,7 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
             (retained, min, [one.retained_records for one in lanes]),
             (lost, sum, [one.lost_records for one in lanes]),
         ):
-            known = [one for one in numbers if one is not None]
+            known = [number for number in numbers if number is not None]
             if len(known) == len(numbers):
                 family.add_metric([name], combine(known))
     yield from (lag, retained, lost)

@@ -37,7 +37,7 @@ def own_topics(services: Services) -> list[TopicMovement]:
     for group, one in _partitions(services):
         found[group, one.partition.topic].append(one)
     topics = [TopicMovement(*key, movement_of(found[key])) for key in sorted(found)]
-    return [one for one in topics if one.movement.states]
+    return [topic for topic in topics if topic.movement.states]
 
 
 def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
@@ -56,7 +56,7 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
         yield missing.group, PartitionMovement(missing.partition, found, missing.since_ms, is_still)
 
 
-def topics_told(topics: list[TopicMovement]) -> Any:
+def topics_document(topics: list[TopicMovement]) -> Any:
     """Return the topics as JSON-ready values."""
     return _TOLD.dump_python(topics, mode="json")
 

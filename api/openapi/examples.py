@@ -222,8 +222,8 @@ class Examples:
             target = self._schemas[name]
             if "enum" not in target:
                 return self.of(target, name)
-            told = {key: value for key, value in schema.items() if key != "$ref"}
-            return self.of({**target, **told}, owner, field)
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            return self.of({**target, **beside}, owner, field)
         if "examples" in schema:
             return schema["examples"][0]
         options = schema.get("anyOf") or schema.get("oneOf")
@@ -238,8 +238,8 @@ class Examples:
         """Return an example of the first non-null option; null if null is allowed and the other options are
         plain types."""
         real = [option for option in options if option.get("type") != "null"]
-        is_told = any("$ref" in option or "enum" in option or "items" in option for option in real)
-        if len(real) < len(options) and not is_told:
+        is_described = any("$ref" in option or "enum" in option or "items" in option for option in real)
+        if len(real) < len(options) and not is_described:
             return None
         return self.of({"title": schema.get("title", ""), **real[0]}, owner, field)
 

@@ -96,7 +96,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema.get("enum") or [schema["const"]])
     options = schema.get("anyOf") or schema.get("oneOf")
     if options:
-        return " or ".join(_type(one) for one in options)
+        return " or ".join(_type(option) for option in options)
     kind = str(schema.get("type", "anything"))
     if kind == "array" and "items" in schema:
         return f"list of {_type(schema['items'])}"

@@ -66,9 +66,9 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
     """Return the sum over the topics of its group that belong to the datastream."""
     total = TopicSums(datastream.group, "")
-    for one in topics:
-        if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic):
-            total.add(one)
+    for topic in topics:
+        if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
+            total.add(topic)
     return total
 
 
@@ -116,7 +116,7 @@ def _glance(
         oldest_ms=(total.oldest_ms or 0) if is_judged else None,
         at_least_ms=total.oldest_ms,
         latency=_latency(total),
-        states={one.state.value: one.partitions for one in movement.states},
+        states={state.state.value: state.partitions for state in movement.states},
         worst=_worst(movement),
         loses_data_in_seconds=movement.loss.seconds if movement.loss and movement.loss.is_near else None,
         incident=_open_incident(incidents),
@@ -137,43 +137,43 @@ def _hot(datastream: Datastream, seen: OverviewData) -> int | None:
 def _latency(total: TopicSums) -> LatencyAnswer | None:
     if not total.batches:
         return None
-    source, fetch, queue, produce = (round(one / total.batches, 1) for one in total.stage_ms)
+    source, fetch, queue, produce = (round(stage_m / total.batches, 1) for stage_m in total.stage_ms)
     return LatencyAnswer(source=source, fetch=fetch, queue=queue, produce=produce)
 
 
 def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
     """Return milliseconds and percentile of the objective with the shortest time."""
-    found = [(one.milliseconds, one.percentile) for one in datastream.objectives]
+    found = [(objective.milliseconds, objective.percentile) for objective in datastream.objectives]
     if datastream.objective is not None:
         found.append((datastream.objective.milliseconds, datastream.objective.percentile))
     return min(found, default=(None, None))
 
 
 def _worst(movement: Movement) -> str:
-    counts = sorted(movement.states, key=lambda one: (one.since_ms is None, one.since_ms or 0))
+    counts = sorted(movement.states, key=lambda state: (state.since_ms is None, state.since_ms or 0))
     return f"{counts[0].worst}: {counts[0].reason or counts[0].state}" if counts else ""
 
 
 def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
     """Return the latest open incident. `incidents`: latest first."""
-    for one in incidents:
-        if one.is_open:
+    for incident in incidents:
+        if incident.is_open:
             return OpenIncidentAnswer(
-                id=one.id,
-                opened_ms=one.opened_ms,
-                cause=one.cause,
-                is_late=one.is_late,
-                closing_ms=one.closing_ms,
+                id=incident.id,
+                opened_ms=incident.opened_ms,
+                cause=incident.cause,
+                is_late=incident.is_late,
+                closing_ms=incident.closing_ms,
             )
     return None
 
 
 def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
     """Return the smallest remaining budget and its time, from the latest incident that has one."""
-    for one in incidents:
-        left = [cost.now for cost in one.costs if cost.now is not None]
+    for incident in incidents:
+        left = [cost.now for cost in incident.costs if cost.now is not None]
         if left:
-            return min(left), one.judged_ms
+            return min(left), incident.judged_ms
     return None, None
 
 

@@ -39,19 +39,19 @@ def proposal_of(services: Services, request: RebalanceRequest, why: str) -> Prop
     return ProposalAnswer.from_stored(identity, StoredProposal(identity, proposal, 0), [])
 
 
-def told_preview(services: Services, asked: Mapping[str, str]) -> Any:
+def told_preview(services: Services, parameters: Mapping[str, str]) -> Any:
     """Return a preview to another instance, which has checked the permissions of the caller."""
-    return _told(services, asked, preview_of)
+    return _told(services, parameters, preview_of)
 
 
-def told_proposal(services: Services, asked: Mapping[str, str]) -> Any:
+def told_proposal(services: Services, parameters: Mapping[str, str]) -> Any:
     """Return a proposal to another instance, which has checked the permissions of the caller."""
-    return _told(services, asked, proposal_of)
+    return _told(services, parameters, proposal_of)
 
 
 def _told(
     services: Services,
-    asked: Mapping[str, str],
+    parameters: Mapping[str, str],
     compute: Callable[[Services, RebalanceRequest, str], BaseModel],
 ) -> Any:
     """Return the response as JSON, or None unless this instance is the leader. Raises InvalidRequest,
@@ -59,9 +59,9 @@ def _told(
     if not services.status.is_leading:
         return None
     try:
-        group, is_full = GroupName(asked["group"]), asked["full"] == "1"
-        who, why = asked["requested_by"], asked["reason"]
+        group, is_full = GroupName(parameters["group"]), parameters["full"] == "1"
+        requester, why = parameters["requested_by"], parameters["reason"]
     except KeyError as error:
         raise InvalidRequest(f"missing parameter {error.args[0]}") from error
-    request = RebalanceRequest(group, is_full, who, why, services.clock.now_ms())
+    request = RebalanceRequest(group, is_full, requester, why, services.clock.now_ms())
     return compute(services, request, "").model_dump(mode="json")

@@ -166,9 +166,9 @@ class FieldChange(BaseModel):
     after: Any
 
     @classmethod
-    def from_difference(cls, one: ChangedValue) -> FieldChange:
+    def from_difference(cls, changed_value: ChangedValue) -> FieldChange:
         """Return the JSON form."""
-        return cls(field=one.pointer, before=one.before, after=one.after)
+        return cls(field=changed_value.pointer, before=changed_value.before, after=changed_value.after)
 
 
 class LaneEffectAnswer(BaseModel):
@@ -188,16 +188,16 @@ class LaneEffectAnswer(BaseModel):
 
     @classmethod
     def from_effect(
-        cls, one: LaneEffect, bytes_per_second: float | None, backlog_records: int | None
+        cls, lane_effect: LaneEffect, bytes_per_second: float | None, backlog_records: int | None
     ) -> LaneEffectAnswer:
         """Return the JSON form."""
         return cls(
-            partition=str(one.key.partition),
-            from_task=one.before.task if one.before else None,
-            to_task=one.after.task if one.after else None,
-            from_instance=one.before.instance if one.before else None,
-            to_instance=one.after.instance if one.after else None,
-            reason=one.reason,
+            partition=str(lane_effect.key.partition),
+            from_task=lane_effect.before.task if lane_effect.before else None,
+            to_task=lane_effect.after.task if lane_effect.after else None,
+            from_instance=lane_effect.before.instance if lane_effect.before else None,
+            to_instance=lane_effect.after.instance if lane_effect.after else None,
+            reason=lane_effect.reason,
             bytes_per_second=bytes_per_second,
             backlog_records=backlog_records,
         )
@@ -262,8 +262,8 @@ class UpdatePlanAnswer(BaseModel):
     ) -> UpdatePlanAnswer:
         """Return the JSON form. `before` None: the datastream is created. `backlogs`: records waiting for the
         lanes that start, if known. `remarks`: further notes for the operator."""
-        changes = [FieldChange.from_difference(one) for one in _differences(before, after)]
-        return cls._of(after.name, changes, preview, backlogs, remarks)
+        changes = [FieldChange.from_difference(difference) for difference in _differences(before, after)]
+        return cls._lane_changes(after.name, changes, preview, backlogs, remarks)
 
     @classmethod
     def of_group(
@@ -276,14 +276,18 @@ class UpdatePlanAnswer(BaseModel):
         """Return the JSON form for datastreams that share tasks and change together, each before and after.
         Pointers of fields start with the name of the datastream."""
         found = [
-            FieldChange(field=pointer_to([after.name]) + one.pointer, before=one.before, after=one.after)
+            FieldChange(
+                field=pointer_to([after.name]) + difference.pointer,
+                before=difference.before,
+                after=difference.after,
+            )
             for before, after in changes
-            for one in _differences(before, after)
+            for difference in _differences(before, after)
         ]
-        return cls._of(group, found, preview, backlogs, ())
+        return cls._lane_changes(group, found, preview, backlogs, ())
 
     @classmethod
-    def _of(
+    def _lane_changes(
         cls,
         name: str,
         changes: list[FieldChange],
@@ -293,8 +297,8 @@ class UpdatePlanAnswer(BaseModel):
     ) -> UpdatePlanAnswer:
         carried, decision = preview.carried, preview.decision
         found = [
-            (one, LaneEffectAnswer.from_effect(one, carried.get(one.key), backlogs.get(one.key)))
-            for one in preview.effects
+            (effect, LaneEffectAnswer.from_effect(effect, carried.get(effect.key), backlogs.get(effect.key)))
+            for effect in preview.effects
         ]
         starts = [answer for one, answer in found if one.before is None]
         moves = [answer for one, answer in found if one.is_move]
@@ -309,9 +313,9 @@ class UpdatePlanAnswer(BaseModel):
             stops=[answer for one, answer in found if one.after is None],
             moves=moves,
             restarts=restarts,
-            started_bytes_per_second=_total(one.bytes_per_second for one in starts),
+            started_bytes_per_second=_total(start.bytes_per_second for start in starts),
             interrupted_bytes_per_second=_total(one.bytes_per_second for one in (*moves, *restarts)),
-            started_backlog_records=_total(one.backlog_records for one in starts),
+            started_backlog_records=_total(start.backlog_records for start in starts),
             reasons=[
                 *remarks,
                 *preview.remarks,

@@ -256,7 +256,7 @@ class ChoicesBody(DatastreamModel):
         """Return the metadata to store, and the pointer to the body field of each key."""
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
-            document["objectives"] = [one.model_dump() for one in self.objectives]
+            document["objectives"] = [objective.model_dump() for objective in self.objectives]
         if "placement" in document:
             document["placement"] = self.placement.model_dump()
         no_positions: dict[str, dict[str, int]] = {}
@@ -283,8 +283,8 @@ class ChoicesBody(DatastreamModel):
         """Report metadata keys that contradict fields stored outside the metadata."""
         given = {key: value for key, value in self.metadata.items() if value != present.get(key)}
         for key, pointer in key_contradictions(given, *known):
-            said = f"metadata {key} is {shown(given[key])}, but the field has another value"
-            problems.contradiction((pointer, pointer_to(["metadata", key])), said, "omit the key")
+            text = f"metadata {key} is {shown(given[key])}, but the field has another value"
+            problems.contradiction((pointer, pointer_to(["metadata", key])), text, "omit the key")
 
 
 class DatastreamBody(ChoicesBody):

@@ -104,7 +104,7 @@ class PartitionLag(_LagModel):
         )
 
     @classmethod
-    def unheard(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
+    def unreported(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
         """Return the lag of a partition that no instance has reported."""
         return cls(
             topic=place.topic,
@@ -157,8 +157,8 @@ class DatastreamLag(_LagModel):
         is_complete: bool,
     ) -> DatastreamLag:
         """Build the answer with its sums."""
-        records = [one.lag_records for one in partitions if one.lag_records is not None]
-        ages = [one.lag_ms for one in partitions if one.lag_ms is not None]
+        records = [partition.lag_records for partition in partitions if partition.lag_records is not None]
+        ages = [partition.lag_ms for partition in partitions if partition.lag_ms is not None]
         count = len(partitions)
         needed = count if count and is_complete else -1
         return cls(
@@ -169,8 +169,8 @@ class DatastreamLag(_LagModel):
             unknown=count - len(records),
             silent_instances=sorted(silent),
             is_complete=is_complete,
-            topics=dict(sorted(Counter(one.topic for one in partitions).items())),
-            states=dict(Counter(one.condition for one in partitions).most_common()),
+            topics=dict(sorted(Counter(partition.topic for partition in partitions).items())),
+            states=dict(Counter(partition.condition for partition in partitions).most_common()),
             matching=count,
             partitions=list(partitions),
         )
@@ -179,9 +179,9 @@ class DatastreamLag(_LagModel):
         """Return a copy with the requested partitions in the requested order; sums still cover all."""
         text = wanted.text.lower()
         found = [
-            one
-            for one in self.partitions
-            if text in one.name.lower() and wanted.state in (None, one.condition)
+            partition
+            for partition in self.partitions
+            if text in partition.name.lower() and wanted.state in (None, partition.condition)
         ]
         if wanted.instance is not None:
             found = [one for one in found if one.instance == wanted.instance]

@@ -191,18 +191,18 @@ class LaneAnswer(BaseModel):
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int) -> LaneAnswer:
         """Return an uncopied partition at `now` (monotonic seconds)."""
-        what = lane.what
+        uncopied = lane.what
         return cls(
-            datastream=what.group,
-            partition=str(what.partition),
+            datastream=uncopied.group,
+            partition=str(uncopied.partition),
             task=None,
             worker=None,
-            phase=what.state,
-            by="person" if what.state is UncopiedState.PAUSED else None,
-            reason=what.reason,
-            requested_by=what.requested_by or None,
-            since_ms=what.since_ms,
-            age_ms=max(now_ms - what.since_ms, 0) if what.since_ms is not None else None,
+            phase=uncopied.state,
+            by="person" if uncopied.state is UncopiedState.PAUSED else None,
+            reason=uncopied.reason,
+            requested_by=uncopied.requested_by or None,
+            since_ms=uncopied.since_ms,
+            age_ms=max(now_ms - uncopied.since_ms, 0) if uncopied.since_ms is not None else None,
             lag_records=lane.lag_records,
             lag_ms=lane.lag_ms,
             retained_records=lane.retained_records,
@@ -218,11 +218,11 @@ def _hold(hold: QuotaHold | None) -> HoldAnswer | None:
     return HoldAnswer(owner=hold.owner.value, share=round(hold.share, 3), broker=hold.broker)
 
 
-def _unanswered(what: Unanswered | None) -> UnansweredAnswer | None:
-    if what is None:
+def _unanswered(unanswered: Unanswered | None) -> UnansweredAnswer | None:
+    if unanswered is None:
         return None
     return UnansweredAnswer(
-        fetch_seconds=_rounded(what.fetch_seconds), produce_seconds=_rounded(what.produce_seconds)
+        fetch_seconds=_rounded(unanswered.fetch_seconds), produce_seconds=_rounded(unanswered.produce_seconds)
     )
 
 

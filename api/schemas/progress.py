@@ -39,12 +39,12 @@ class NotCopied(BaseModel):
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
         """Return the JSON form."""
-        what = lane.what
+        uncopied = lane.what
         return cls(
-            state=what.state,
-            reason=what.reason,
-            requested_by=what.requested_by,
-            since_ms=what.since_ms,
+            state=uncopied.state,
+            reason=uncopied.reason,
+            requested_by=uncopied.requested_by,
+            since_ms=uncopied.since_ms,
             offsets=lane.lag_records,
             retained=lane.retained_records,
             lost=lane.lost_records,
@@ -83,7 +83,7 @@ class LaneProgressAnswer(BaseModel):
     """Runs of source offset, destination offset and length, if requested."""
 
     @classmethod
-    def from_nothing(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
+    def without_progress(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
         """Return the answer for a partition without stored progress."""
         return cls(
             topic=partition.topic,
@@ -100,22 +100,26 @@ class LaneProgressAnswer(BaseModel):
         )
 
     @classmethod
-    def from_progress(cls, key: LaneKey, one: LaneProgress, *, with_map: bool) -> LaneProgressAnswer:
+    def from_progress(
+        cls, key: LaneKey, lane_progress: LaneProgress, *, with_map: bool
+    ) -> LaneProgressAnswer:
         """Return the JSON form."""
         document: dict[str, Any] = {
             "topic": key.partition.topic,
             "partition": key.partition.partition,
-            "destination_topic": one.target_topic,
-            "start_offset": one.ledger.start,
-            "next_offset": one.next_offset,
-            "offsets": one.ledger.by_class(),
-            "is_balanced": one.ledger.is_balanced,
-            "map_runs": len(one.offset_map),
-            "life": one.life,
-            "paused": str(one.pause["reason"]) if one.pause else "",
-            "gaps": one.gaps,
+            "destination_topic": lane_progress.target_topic,
+            "start_offset": lane_progress.ledger.start,
+            "next_offset": lane_progress.next_offset,
+            "offsets": lane_progress.ledger.by_class(),
+            "is_balanced": lane_progress.ledger.is_balanced,
+            "map_runs": len(lane_progress.offset_map),
+            "life": lane_progress.life,
+            "paused": str(lane_progress.pause["reason"]) if lane_progress.pause else "",
+            "gaps": lane_progress.gaps,
         }
-        return cls(**document, offset_map=[tuple(run) for run in one.offset_map] if with_map else None)
+        return cls(
+            **document, offset_map=[tuple(run) for run in lane_progress.offset_map] if with_map else None
+        )
 
 
 class _TranslationModel(BaseModel):

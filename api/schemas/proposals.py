@@ -91,20 +91,20 @@ class ProposalAnswer(_ProposalModel):
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:
     """Return the description to store with a plan."""
-    told, answer = RebalanceAnswer.from_decision(decision), decision.group_plans.get(group)
+    rebalance, answer = RebalanceAnswer.from_decision(decision), decision.group_plans.get(group)
     known = decision.are_loads_known and answer is not None
     return {
         "tasks": tasks,
-        "required_tasks": told.required_tasks,
+        "required_tasks": rebalance.required_tasks,
         "task_lower_bound": answer.task_lower_bound if answer is not None else None,
         "moved": answer.moved_bytes_per_second if known and answer is not None else None,
         "moved_lower_bound": answer.moved_lower_bound_bytes_per_second
         if known and answer is not None
         else None,
         "loads_known": decision.are_loads_known,
-        "sentence": told.sentence,
-        "reasons": told.reasons,
-        "moves": [one.model_dump() for one in told.moves],
+        "sentence": rebalance.sentence,
+        "reasons": rebalance.reasons,
+        "moves": [move.model_dump() for move in rebalance.moves],
     }
 
 

@@ -136,21 +136,21 @@ class InstanceAnswer(InstanceStateAnswer):
 
     @classmethod
     def from_live(
-        cls, one: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
+        cls, instance: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
     ) -> InstanceAnswer:
         """Return the JSON form."""
         return cls(
-            name=one.name,
+            name=instance.name,
             state=state.state,
             reason=state.reason,
             health=health,
-            sequence=one.sequence,
-            host=one.host,
-            process_id=one.process_id,
-            rest_address=one.rest_address,
-            weight=one.weight,
-            incarnation=one.incarnation,
-            is_leaving=one.is_leaving,
+            sequence=instance.sequence,
+            host=instance.host,
+            process_id=instance.process_id,
+            rest_address=instance.rest_address,
+            weight=instance.weight,
+            incarnation=instance.incarnation,
+            is_leaving=instance.is_leaving,
         )
 
 
@@ -251,7 +251,7 @@ class IncidentAnswer(_StatusModel):
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
         """Return the JSON form."""
-        costs = [{**asdict(one), "spent": one.spent} for one in record.costs]
+        costs = [{**asdict(cost), "spent": cost.spent} for cost in record.costs]
         gain = None if record.gain is None else {**asdict(record.gain), "saved": record.gain.saved}
         timeline = [{**asdict(one), "text": one.said} for one in record.timeline]
         return cls.model_validate({**asdict(record), "costs": costs, "gain": gain, "timeline": timeline})

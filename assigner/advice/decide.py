@@ -48,9 +48,9 @@ def advise(
     groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
     """Return the advice. `before`: last advice of any leader; None: there is none."""
-    held = sum(one.tasks for one in groups)
-    now = sum(one.now or 0 for one in groups)
-    coming = hours_together([one for one in groups if one.now is not None], now_ms)
+    held = sum(group.tasks for group in groups)
+    now = sum(group.now or 0 for group in groups)
+    coming = hours_together([group for group in groups if group.now is not None], now_ms)
     soon = now_ms + terms.imminent_hours * HOUR_MS
     near = max([now, *(one.most_tasks for one in coming if one.hour_ms < soon)])
     peak = max(coming, key=lambda one: one.most_tasks, default=None)
@@ -71,7 +71,7 @@ def advise(
     )
     if not held:
         return _unplanned(found, before)
-    unknown = [one for one in groups if one.now is None]
+    unknown = [group for group in groups if group.now is None]
     if unknown:
         rises = next((one for one in coming if one.most_tasks > near), None)
         sentence = _at_least(near, unknown, held, fleet)
@@ -139,13 +139,15 @@ def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -
 
 def _missing(groups: Sequence[GroupNeed], fleet: FleetSize) -> str:
     """Return the reasons why numbers are missing or incomplete."""
-    blind = [one for one in groups if not one.coming]
-    said = []
+    blind = [group for group in groups if not group.coming]
+    missing = []
     if blind:
-        said.append(f"only the present need of {blind[0].group} is known{_and_more(blind)}: {blind[0].why}")
+        missing.append(
+            f"only the present need of {blind[0].group} is known{_and_more(blind)}: {blind[0].why}"
+        )
     if fleet.tasks_per_instance is None:
-        said.append("the number of tasks per instance is not set (assigner.advice.tasks_per_instance)")
-    return "; ".join(said)
+        missing.append("the number of tasks per instance is not set (assigner.advice.tasks_per_instance)")
+    return "; ".join(missing)
 
 
 def _sentence(required: int, rises: HourNeed | None, held: int, fleet: FleetSize, *, is_ahead: bool) -> str:
@@ -171,7 +173,7 @@ def _sums(coming: Sequence[HourNeed], held: int, fleet: FleetSize) -> Hours | No
     if not coming:
         return None
     instances = [fleet.needed(one.most_tasks) for one in coming]
-    known = [one for one in instances if one is not None]
+    known = [instance for instance in instances if instance is not None]
     return Hours(
         len(coming),
         held * len(coming),

@@ -19,5 +19,5 @@ def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> P
     hours = {hour for hour in set(needs[0]).intersection(*needs[1:]) if hour >= since_ms}
     if not hours:
         return None
-    needed = [sum(one[hour] for one in needs) for hour in hours]
+    needed = [sum(need[hour] for need in needs) for hour in hours]
     return PastNeed(len(hours), held * len(hours), max(needed) * len(hours), sum(needed))

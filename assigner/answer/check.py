@@ -144,11 +144,11 @@ def _sum(plan: PlacementAnswer, tasks: np.ndarray, dimension: int) -> np.ndarray
     return np.bincount(tasks[placed], weights=weights, minlength=len(plan.alive))
 
 
-def _same(what: str, true: np.ndarray, reported: np.ndarray, slack: np.ndarray) -> None:
+def _same(quantity: str, true: np.ndarray, reported: np.ndarray, slack: np.ndarray) -> None:
     wrong = np.flatnonzero(np.abs(true - reported) > slack)
     if len(wrong):
         task = int(wrong[0])
-        _reject(f"the {what} of task {task} is {true[task]:.0f}, {reported[task]:.0f} is reported")
+        _reject(f"the {quantity} of task {task} is {true[task]:.0f}, {reported[task]:.0f} is reported")
 
 
 def _mask(positions: Iterable[int], length: int) -> np.ndarray:

@@ -112,11 +112,11 @@ def reasons(
 def _demands(problem: PlacementProblem, capacity: TaskCapacity, outcome: StageOutcome) -> list[str]:
     sentences = []
     for dimension, room in enumerate(problem.usable.tolist()):
-        what = ("bytes", "messages")[dimension]
+        unit = ("bytes", "messages")[dimension]
         total = int(problem.sizes[:, dimension].sum())
         sentences.append(
-            f"in total {_rate(total / UNITS, what)} per second, {total / room:.2f} times the usable "
-            f"{_rate(room / UNITS, what)} of a task ({capacity.utilisation_percent} % of its capacity)"
+            f"in total {_rate(total / UNITS, unit)} per second, {total / room:.2f} times the usable "
+            f"{_rate(room / UNITS, unit)} of a task ({capacity.utilisation_percent} % of its capacity)"
         )
     own = int(problem.offending.sum())
     if own:
@@ -214,8 +214,8 @@ def _limits(problem: PlacementProblem, policy: Policy, outcome: StageOutcome, ta
     return []
 
 
-def _rate(value: float, what: str) -> str:
+def _rate(value: float, unit: str) -> str:
     for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
         if value >= size:
-            return f"{value / size:.2f} {word} {what}"
-    return f"{value:.1f} {what}"
+            return f"{value / size:.2f} {word} {unit}"
+    return f"{value:.1f} {unit}"

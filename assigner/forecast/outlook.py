@@ -105,7 +105,7 @@ def _possible(load: PartitionLoad) -> PartitionLoad:
 def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
     if loads is None:
         return float("nan")
-    return float(sum(loads[one].bytes_per_second for one in partitions if one in loads))
+    return float(sum(loads[partition].bytes_per_second for partition in partitions if partition in loads))
 
 
 def _shape(

@@ -132,9 +132,9 @@ def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> Non
     if possible.all():
         return
     row, column = (int(part) for part in np.argwhere(~possible)[0])
-    what = ("bytes", "messages")[column]
+    unit = ("bytes", "messages")[column]
     value = float(rates[row, column])
     raise InvalidRequest(
-        f"the load of partition {partitions[row]} is {value} {what} per second",
+        f"the load of partition {partitions[row]} is {value} {unit} per second",
         advice=f"loads must be between 0 and {HIGHEST_RATE:.0e}; omit unknown loads",
     )

@@ -187,10 +187,10 @@ def _usable(capacity: TaskCapacity) -> Ints:
     found = [("bytes", capacity.usable_bytes_per_second)]
     if capacity.usable_messages_per_second is not None:
         found.append(("messages", capacity.usable_messages_per_second))
-    for what, value in found:
+    for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} percent of a task's capacity leave no {what} per second",
+                f"{capacity.utilisation_percent} percent of a task's capacity leave no {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)

@@ -62,12 +62,12 @@ class Arrangement:
         self.counts[task] += 1
 
 
-def _merge(present: Ranks, gone: Ranks, come: Ranks) -> Ranks:
+def _merge(present: Ranks, removed: Ranks, come: Ranks) -> Ranks:
     """Return the ranks after a change, ascending; avoid sorting for single partitions, the usual case."""
-    if len(gone) == 1:
-        present = present[present != gone[0]]
-    elif len(gone):
-        present = present[~np.isin(present, gone)]
+    if len(removed) == 1:
+        present = present[present != removed[0]]
+    elif len(removed):
+        present = present[~np.isin(present, removed)]
     if len(come) == 1:
         place = int(np.searchsorted(present, come[0]))
         return np.concatenate((present[:place], come, present[place:]))

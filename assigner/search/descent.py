@@ -170,9 +170,9 @@ def _best_filling(
 
 
 def _best_levelling(ascending: Ints, back_sizes: Ints, mine: int, other: Ints) -> tuple[int, int, int] | None:
-    wish = np.searchsorted(ascending, back_sizes + (mine - other) // 2)
+    wanted = np.searchsorted(ascending, back_sizes + (mine - other) // 2)
     best: tuple[int, int, int] | None = None
-    for give in (np.minimum(wish, len(ascending) - 1), np.maximum(wish - 1, 0)):
+    for give in (np.minimum(wanted, len(ascending) - 1), np.maximum(wanted - 1, 0)):
         change = ascending[give] - back_sizes
         higher = np.maximum(mine - change, other + change)
         position = int(higher.argmin())
@@ -204,9 +204,9 @@ def best_subset_exchange(
     own, theirs = _sample(state.members(task)), _sample(state.members(partner))
     own_sums, own_masks = subset_sums(state.sizes[own, 0])
     their_sums, their_masks = subset_sums(state.sizes[theirs, 0])
-    wish = np.searchsorted(own_sums, their_sums + gap // 2)
+    wanted = np.searchsorted(own_sums, their_sums + gap // 2)
     best: tuple[int, int, int] | None = None
-    for give in (np.minimum(wish, len(own_sums) - 1), np.maximum(wish - 1, 0)):
+    for give in (np.minimum(wanted, len(own_sums) - 1), np.maximum(wanted - 1, 0)):
         change = own_sums[give] - their_sums
         higher = np.maximum(gap - change, change)
         if limits.is_bounded:

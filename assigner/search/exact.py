@@ -153,10 +153,10 @@ def fewest_moves(
     scale = max(1, sum(units) // _COARSE_BYTES)
     builder = model.solver_model
     shared = _common_divisor(sizes, rooms)
-    weights = [-(-one // shared) for one in units]
+    weights = [-(-unit // shared) for unit in units]
     stays = cp_model.LinearExpr.weighted_sum(staying, weights)
     builder.add(stays >= sum(weights) - most.units // shared)
-    coarse = [1 + (one // scale) for one in units]
+    coarse = [1 + (unit // scale) for unit in units]
     one_move = sum(coarse) + 1
     builder.maximize(cp_model.LinearExpr.weighted_sum(staying, [one_move + one for one in coarse]))
     model.hint(incumbent)

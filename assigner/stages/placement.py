@@ -39,12 +39,12 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
     placed in turn; exchanges follow only if that fails.
     """
     state = _place_on_lightest(inputs, Arrangement(inputs.sizes, placed, tasks))
-    nobody = np.zeros(len(placed), dtype=bool)
+    none_kept = np.zeros(len(placed), dtype=bool)
     for _ in range(_ROUNDS):
         above = np.asarray((state.loads > inputs.room).any(axis=1))
         if not above.any():
             break
-        leaving = evict(inputs.sizes, state.task_of, nobody, above, inputs.room, inputs.limits)
+        leaving = evict(inputs.sizes, state.task_of, none_kept, above, inputs.room, inputs.limits)
         state = _place_on_lightest(inputs, Arrangement(inputs.sizes, leaving.kept, tasks))
     stage = "sticky"
     if not (state.loads <= inputs.room).all():

@@ -133,17 +133,17 @@ def hours_from_json(text: str) -> Hourly:
     return _collect((f"entry {number}", row) for number, row in enumerate(entries))
 
 
-def _whole(what: str, value: Any, highest: int) -> int:
+def _whole(label: str, value: Any, highest: int) -> int:
     """Parse a number, or the digits of a CSV field."""
     if isinstance(value, str):
-        return bounds.digits(what, value.strip(), 0, highest)
-    return bounds.integer(what, value, 0, highest)
+        return bounds.digits(label, value.strip(), 0, highest)
+    return bounds.integer(label, value, 0, highest)
 
 
-def _rate(what: str, value: Any) -> float:
+def _rate(label: str, value: Any) -> float:
     if isinstance(value, str):
-        return bounds.decimal(what, value.strip(), 0, HIGHEST_RATE)
-    return bounds.number(what, value, 0, HIGHEST_RATE)
+        return bounds.decimal(label, value.strip(), 0, HIGHEST_RATE)
+    return bounds.number(label, value, 0, HIGHEST_RATE)
 
 
 def _collect(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Hourly:

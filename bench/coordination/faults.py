@@ -22,10 +22,10 @@ _SERVERS = ("ZooKeeper", "source", "destination")
 _WINDOW = 3.0
 
 
-def _row(what: str, values: list[float], required: str) -> None:
+def _row(label: str, values: list[float], required: str) -> None:
     figures = min(values), statistics.median(values), max(values)
-    columns = " ".join(f"{one:8.2f}" for one in figures)
-    print(f"  {what:70} {columns}   {required:>12}   {len(values):3} runs", flush=True)
+    columns = " ".join(f"{figure:8.2f}" for figure in figures)
+    print(f"  {label:70} {columns}   {required:>12}   {len(values):3} runs", flush=True)
 
 
 def _leader_killed(running: Service) -> tuple[float, float]:
@@ -118,18 +118,18 @@ def _killed(runs: int) -> None:
         _end(running, "missing")
 
 
-def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
+def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
     """Return, for each outage duration, the seconds from recovery until the last partition flows."""
     lasts: list[list[float]] = []
     with service(_NAMES) as running:
-        for one in seconds:
+        for second in seconds:
             found = []
             for _ in range(runs):
-                found.append(outage(running.flow, running.servers[name], kind, one))
+                found.append(outage(running.flow, running.servers[name], kind, second))
                 running.wait_until_spread()
-            what = f"{name} {kind} for {one:.0f} s: the last partition flows after its return"
+            label = f"{name} {kind} for {second:.0f} s: the last partition flows after its return"
             lasts.append([each.last for each in found])
-            _row(what, lasts[-1], "<= 10")
+            _row(label, lasts[-1], "<= 10")
             _row("  the first partition", [each.first for each in found], "")
             if name == "ZooKeeper":
                 _row("  flowed on without it for", [each.flowed for each in found], "the lease")
@@ -140,11 +140,13 @@ def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[f
 def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list[float]) -> None:
     """Print the rows of all outages side by side."""
     print(f"\nseconds until the last partition flows after the return of a server, {runs} runs of each")
-    print(f"  {'away for':22}" + "".join(f"{f'{one:.0f} s':>22}" for one in seconds) + f"{'required':>12}")
+    print(
+        f"  {'away for':22}" + "".join(f"{f'{second:.0f} s':>22}" for second in seconds) + f"{'required':>12}"
+    )
     print(" " * 24 + f"{'min median    max':>22}" * len(seconds))
-    for what, lasts in found.items():
-        columns = (f"{min(one):8.1f}{statistics.median(one):7.1f}{max(one):7.1f}" for one in lasts)
-        print(f"  {what:22}{''.join(columns)}{'<= 10':>12}")
+    for label, lasts in found.items():
+        columns = (f"{min(last):8.1f}{statistics.median(last):7.1f}{max(last):7.1f}" for last in lasts)
+        print(f"  {label:22}{''.join(columns)}{'<= 10':>12}")
 
 
 def _end(running: Service, required: str) -> None:
@@ -168,6 +170,6 @@ def main() -> None:
             _killed(runs)
         else:
             name, kind = away[case]
-            found[f"{name} {kind}"] = _away(name, kind, runs, seconds)
+            found[f"{name} {kind}"] = _outages(name, kind, runs, seconds)
     if found:
         _print_outages(found, runs, seconds)

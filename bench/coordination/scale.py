@@ -149,11 +149,11 @@ class _World:
         ]
         self.leader.joined(self.members[0])
 
-    def tick(self, what: str) -> None:
+    def tick(self, label: str) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         sentence = self.leader.tick()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        print(f"  {what:44} {cpu:7.2f} {wall:7.2f}   {sentence[:90]}", flush=True)
+        print(f"  {label:44} {cpu:7.2f} {wall:7.2f}   {sentence[:90]}", flush=True)
 
     def first_plan(self) -> None:
         """Plan all partitions for the first time, up to the point where every instance has read its part."""
@@ -163,8 +163,8 @@ class _World:
             "written": self.plans.wall_seconds,
             f"read by all {INSTANCES}": self.read_by_all(),
         }
-        for what, seconds in parts.items():
-            print(f"    {what:42} {'':7} {seconds:7.2f}")
+        for label, seconds in parts.items():
+            print(f"    {label:42} {'':7} {seconds:7.2f}")
         print(f"    {'together':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
 
     def move_everything(self) -> None:

@@ -63,14 +63,14 @@ def _watched(
 ) -> tuple[float, list[PlanInForce]]:
     """Return the start of the measured period (epoch seconds), and the plans in force from then on."""
     watches = [PlanWatch(fleet) for fleet in site.fleets]
-    began, said = time.time() + WARM_UP_SECONDS, -2
+    began, printed = time.time() + WARM_UP_SECONDS, -2
     while (second := time.time() - began) < load.seconds:
         traffic.set_rates(json.dumps(load.rates(second)))
         site.require_alive()
         for watch in watches:
             watch.look(second)
-        if int(second // 60) != said:
-            said = int(second // 60)
+        if int(second // 60) != printed:
+            printed = int(second // 60)
             counts = ", ".join(f"{watch.fleet.name} {watch.tasks}" for watch in watches)
             report(f"  second {second:5.0f}: {load.total(second) / 1000:4.0f} KB/s, tasks: {counts}")
         time.sleep(_TURN_SECONDS)

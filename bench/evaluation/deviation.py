@@ -43,9 +43,9 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
     A task counts in the windows during which it was in every plan, even if it copied nothing.
     """
     sums: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for one in recording.loads:
-        if one.fleet == fleet:
-            sums[one.second][one.task] += value(one)
+    for load in recording.loads:
+        if load.fleet == fleet:
+            sums[load.second][load.task] += value(load)
     found = {}
     for second in range(0, recording.seconds, WINDOW_SECONDS):
         tasks = _throughout(recording.plans, fleet, second)
@@ -55,17 +55,17 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
 
 def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
     """Return the loads by window of all instances that copied anything during the run."""
-    names = sorted({one.instance for one in recording.loads if one.fleet == fleet})
+    names = sorted({load.instance for load in recording.loads if load.fleet == fleet})
     found = {second: dict.fromkeys(names, 0.0) for second in range(0, recording.seconds, WINDOW_SECONDS)}
-    for one in recording.loads:
-        if one.fleet == fleet:
-            found[one.second][one.instance] += value(one)
+    for load in recording.loads:
+        if load.fleet == fleet:
+            found[load.second][load.instance] += value(load)
     return {second: list(loads.values()) for second, loads in found.items()}
 
 
 def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[str]:
     """Return the tasks that are in every plan in force during the window."""
-    own = [one for one in plans if one.fleet == fleet]
+    own = [plan for plan in plans if plan.fleet == fleet]
     at_first = [one for one in own if one.second <= second][-1:]
     later = [one for one in own if second < one.second < second + WINDOW_SECONDS]
     sets = [set(one.tasks) for one in (*at_first, *later)]
@@ -74,26 +74,28 @@ def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[s
 
 def task_seconds(recording: Recording, fleet: str) -> float:
     """Return the task seconds: the number of tasks of each plan times the seconds it was in force."""
-    own = [one for one in recording.plans if one.fleet == fleet]
+    own = [plan for plan in recording.plans if plan.fleet == fleet]
     ends = [*(one.second for one in own[1:]), float(recording.seconds)]
     return sum(len(one.tasks) * (end - one.second) for one, end in zip(own, ends, strict=True))
 
 
 def tasks_at(plans: Sequence[PlanInForce], fleet: str, second: float) -> int:
     """Return the number of tasks in the plan in force, or 0 before the first plan."""
-    counts = [len(one.tasks) for one in plans if one.fleet == fleet and one.second <= second]
+    counts = [len(plan.tasks) for plan in plans if plan.fleet == fleet and plan.second <= second]
     return counts[-1] if counts else 0
 
 
 def latency_counts(recording: Recording, fleet: str) -> list[int]:
     """Return the latency histogram of the whole run."""
-    rows = [one.counts for one in recording.latencies if one.fleet == fleet]
+    rows = [latency.counts for latency in recording.latencies if latency.fleet == fleet]
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def latency_line(recording: Recording, fleet: str, percent: float) -> Mapping[int, float]:
     """Return the latency percentile in ms by window, for windows in which records arrived."""
     own = {
-        one.second: percentile_ms(one.counts, percent) for one in recording.latencies if one.fleet == fleet
+        latency.second: percentile_ms(latency.counts, percent)
+        for latency in recording.latencies
+        if latency.fleet == fleet
     }
     return {second: value for second, value in own.items() if value is not None and math.isfinite(value)}

@@ -42,7 +42,7 @@ def loads_figure(recording: Recording) -> Figure:
     axes = figure.subplots(1, len(recording.fleets), sharey=True, squeeze=False)[0]
     for axis, fleet in zip(axes, recording.fleets, strict=True):
         for second, loads in by_task(recording, fleet, attrgetter("bytes")).items():
-            rates = [one / WINDOW_SECONDS / 1000 for one in loads]
+            rates = [load / WINDOW_SECONDS / 1000 for load in loads]
             axis.plot([second] * len(rates), rates, ".", markersize=4, color=_COLOURS.get(fleet, _GREY))
         axis.axhline(TASK_BYTES_PER_SECOND / 1000, color=_GREY, linewidth=0.8, label="quota of a task")
         axis.set_title(fleet, fontsize=10)
@@ -91,9 +91,9 @@ def tasks_figure(recording: Recording) -> Figure:
     return figure
 
 
-def _one(what: str) -> tuple[Figure, Axes]:
+def _one(label: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(9, 3), layout="constrained")
     axis = figure.subplots()
     axis.set_xlabel("seconds")
-    axis.set_ylabel(what)
+    axis.set_ylabel(label)
     return figure, axis

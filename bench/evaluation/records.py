@@ -56,12 +56,12 @@ class Recording:
     @property
     def seconds(self) -> int:
         """End of the last window."""
-        return max(one.second for one in self.loads) + WINDOW_SECONDS
+        return max(load.second for load in self.loads) + WINDOW_SECONDS
 
     @property
     def fleets(self) -> list[str]:
         """Names of the fleets, sorted, so the candidate comes first."""
-        return sorted({one.fleet for one in self.loads})
+        return sorted({load.fleet for load in self.loads})
 
 
 def write(recording: Recording, folder: Path) -> None:

@@ -26,21 +26,26 @@ def lines(recording: Recording) -> list[str]:
     """Return a table with a column for each fleet."""
     fleets = recording.fleets
     rows = [("", fleets)]
-    for things, way in _WAYS:
+    for kinds, way in _WAYS:
         for value in _VALUES:
-            found = [mean_deviation(way(recording, one, attrgetter(value)).values()) for one in fleets]
-            rows.append((f"{value} over {things}, deviation/mean", [_coefficient(one) for one in found]))
-            rows.append((f"{value} over {things}, largest/mean", [_largest(one) for one in found]))
+            found = [mean_deviation(way(recording, fleet, attrgetter(value)).values()) for fleet in fleets]
+            rows.append((f"{value} over {kinds}, deviation/mean", [_coefficient(one) for one in found]))
+            rows.append((f"{value} over {kinds}, largest/mean", [_largest(one) for one in found]))
     for percent in (50, 99):
-        found_ms = [percentile_ms(latency_counts(recording, one), percent) for one in fleets]
+        found_ms = [percentile_ms(latency_counts(recording, fleet), percent) for fleet in fleets]
         rows.append(
-            (f"latency p{percent}, ms", [UNKNOWN if one is None else f"{one:.0f}" for one in found_ms])
+            (
+                f"latency p{percent}, ms",
+                [UNKNOWN if found_m is None else f"{found_m:.0f}" for found_m in found_ms],
+            )
         )
-    rows.append(("task-hours", [f"{task_seconds(recording, one) / 3600:.2f}" for one in fleets]))
-    rows.append(("tasks, fewest and most", [_span(recording, one) for one in fleets]))
-    rows.append(("plans", [str(len(_plans(recording, one))) for one in fleets]))
-    rows.append(("partitions moved", [str(sum(o.moved for o in _plans(recording, one))) for one in fleets]))
-    copied = [[o for o in recording.loads if o.fleet == one] for one in fleets]
+    rows.append(("task-hours", [f"{task_seconds(recording, fleet) / 3600:.2f}" for fleet in fleets]))
+    rows.append(("tasks, fewest and most", [_span(recording, fleet) for fleet in fleets]))
+    rows.append(("plans", [str(len(_plans(recording, fleet))) for fleet in fleets]))
+    rows.append(
+        ("partitions moved", [str(sum(o.moved for o in _plans(recording, fleet))) for fleet in fleets])
+    )
+    copied = [[o for o in recording.loads if o.fleet == fleet] for fleet in fleets]
     rows.append(("copied, MB", [f"{sum(o.bytes for o in own) / 1e6:.1f}" for own in copied]))
     rows.append(("copied, records", [str(sum(o.records for o in own)) for own in copied]))
     return [f"  {name:36}" + "".join(f"{value:>14}" for value in values) for name, values in rows]
@@ -64,9 +69,9 @@ def _largest(found: Deviation | None) -> str:
 
 
 def _plans(recording: Recording, fleet: str) -> list[PlanInForce]:
-    return [one for one in recording.plans if one.fleet == fleet]
+    return [plan for plan in recording.plans if plan.fleet == fleet]
 
 
 def _span(recording: Recording, fleet: str) -> str:
-    counts = [len(one.tasks) for one in _plans(recording, fleet)]
+    counts = [len(plan.tasks) for plan in _plans(recording, fleet)]
     return f"{min(counts)} to {max(counts)}"

@@ -90,8 +90,8 @@ def _run(case: Case, *, deadline_first: bool) -> Outcome:
     try:
         traffic.begin(fakes, case.backlog)
         began = fakes.clock.monotonic()
-        for one in case.streams:
-            fakes.start(one.name, group="g", policy=CopyPolicy(bytes_per_second=case.budget))
+        for stream in case.streams:
+            fakes.start(stream.name, group="g", policy=CopyPolicy(bytes_per_second=case.budget))
         histories: dict[str, LaneHistory] = {}
         alarmed: dict[str, float] = {}
         while (passed := fakes.clock.monotonic() - began) < _SECONDS:

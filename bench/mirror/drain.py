@@ -142,7 +142,7 @@ def _print_ratios(runs: dict[str, list[Drain]], topic: SourceTopic) -> None:
     }
     for other in runs:
         if other != _OURS and _OURS in runs:
-            for what, value in figures.items():
+            for label, value in figures.items():
                 ours, theirs = median(_OURS, value), median(other, value)
-                print(f"  {what}: {ours:.2f} against {theirs:.2f} of {other}, 1/{theirs / ours:.1f}")
+                print(f"  {label}: {ours:.2f} against {theirs:.2f} of {other}, 1/{theirs / ours:.1f}")
     print(flush=True)

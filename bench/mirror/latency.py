@@ -188,5 +188,5 @@ def _print_starts(pair: Pair) -> None:
             engine = make(pair, Work(topic.name, Codec.LZ4))
             drain = Watch(pair).drain(engine, PARTITIONS, topic.records)
             seconds.append(drain.first_record_seconds)
-        each = " ".join(f"{one:.2f}" for one in seconds)
+        each = " ".join(f"{second:.2f}" for second in seconds)
         print(f"  {name:16}{statistics.median(seconds):8.2f} s   ({each})", flush=True)

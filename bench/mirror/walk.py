@@ -14,12 +14,12 @@ def main() -> None:
             print(file)
         print(f"    {visit.function}")
     print()
-    for what, files in (
+    for label, files in (
         ("the map", [step.file for step in steps()]),
         ("all files entered", stays(walk())),
     ):
         length = length_of(files)
         print(
-            f"{what}: {length.files} files, {length.lines} lines of functions that are entered"
+            f"{label}: {length.files} files, {length.lines} lines of functions that are entered"
             f" ({length.file_lines} of the files), {length.returns} returns to a file left before"
         )

@@ -74,14 +74,16 @@ class _Servers:
         parts = [sum(counts[:11]), counts[11], sum(counts[12:])]  # below, within, above _WITHIN_MS
         sources = [(name, "east") for name in self._names]
         self._latencies = {
-            "topic": json.dumps([[*one, 4104.0, *counts] for one in topics]),
-            "source": json.dumps([[*one, 41040.0, *(10 * count for count in counts)] for one in sources]),
+            "topic": json.dumps([[*topic, 4104.0, *counts] for topic in topics]),
+            "source": json.dumps(
+                [[*source, 41040.0, *(10 * count for count in counts)] for source in sources]
+            ),
         }
         self._parts = {
-            "topic": json.dumps([[*one, *parts] for one in topics]),
-            "source": json.dumps([[*one, *(10 * part for part in parts)] for one in sources]),
+            "topic": json.dumps([[*topic, *parts] for topic in topics]),
+            "source": json.dumps([[*source, *(10 * part for part in parts)] for source in sources]),
         }
-        self._stale = json.dumps([[*one, 5_000.0, 2, 1.0] for one in topics[: late * TOPICS_EACH]])
+        self._stale = json.dumps([[*topic, 5_000.0, 2, 1.0] for topic in topics[: late * TOPICS_EACH]])
         self.lags = ""
 
     def prepare(self) -> None:
@@ -203,12 +205,12 @@ def _turns(late: int, *, are_new: bool = False) -> float:
     alerts = AlertDispatch(
         Conditions(AlertPatience()), Style({}, "", ""), lambda: (), (), clock, AlertMetrics()
     )
-    told = InheritedAlerts()
+    inherited = InheritedAlerts()
     keeper = IncidentKeeper(
         _NoTopic(),
         clock,
         lambda _: None,
-        lambda: told.records(alerts.firing),
+        lambda: inherited.records(alerts.firing),
         lambda: matters_of(alerts.firing),
     )
 
@@ -227,10 +229,10 @@ def _turns(late: int, *, are_new: bool = False) -> float:
     spent.clear()
     for _ in range(_TURNS):
         turn()
-    each = {what: seconds / _TURNS for what, seconds in spent.items()}
+    each = {label: seconds / _TURNS for label, seconds in spent.items()}
     share = each.pop("all") / settings.interval_seconds * 100
-    what = "a turn of a monitor that has just begun" if are_new else f"a turn, {late} datastreams late"
-    print(f"  {what:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
+    label = "a turn of a monitor that has just begun" if are_new else f"a turn, {late} datastreams late"
+    print(f"  {label:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
     for part, seconds in each.items():
         print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
     return share
@@ -257,12 +259,12 @@ def _rows_of_topic() -> None:
     of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / REPORT_SECONDS
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
-    for what, took in (
+    for label, took in (
         ("  rows of a turn, every partition busy", of_a_turn),
         ("  rows of a turn, a tenth busy", of_a_turn / 10),
         ("  a look at all that was read", looks),
     ):
-        print(f"  {what:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
+        print(f"  {label:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
 
 
 def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:

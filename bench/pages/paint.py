@@ -51,7 +51,7 @@ def main() -> None:
     with served(site.app) as address, running_chromium() as browser:
         looks = [_look(browser, f"{address}/ui/") for _ in range(times + 1)][1:]
         for name, unit in (("paint", "ms"), ("rows", "ms"), ("bytes", "B"), ("calls", "")):
-            values = sorted(one[name] for one in looks)
+            values = sorted(look[name] for look in looks)
             middle = statistics.median(values)
             print(
                 f"{name:8} median {middle:>10,.0f} {unit:2} of {times}, {values[0]:,.0f} to {values[-1]:,.0f}"

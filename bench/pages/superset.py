@@ -100,9 +100,9 @@ def _open(page: Page, url: str) -> None:
     page.click("input[type=submit]")
     page.wait_for_url(f"{url}/superset/welcome/")
     page.goto(f"{url}/superset/dashboard/{dashboard()['slug']}/")
-    for one in charts():
-        page.get_by_text(one["slice_name"], exact=True).first.wait_for()
-    tables = sum(one["viz_type"] == "table" for one in charts())
+    for chart in charts():
+        page.get_by_text(chart["slice_name"], exact=True).first.wait_for()
+    tables = sum(chart["viz_type"] == "table" for chart in charts())
     shown = "([tables, lines]) => document.querySelectorAll('table tbody tr td').length > 0"
     shown += " && document.querySelectorAll('.chart-slice table').length >= tables"
     shown += " && document.querySelectorAll('.chart-slice canvas').length >= lines"

@@ -90,13 +90,13 @@ def _learned(
     """Return the learned capacity of the datastream while the topic grows at a steady rate."""
     turns = max(round(batches_per_second * _STEP_SECONDS / _PARTITIONS), 1)
     step = turns * _PARTITIONS / batches_per_second
-    began = asked = due = time.monotonic()
+    began = requested = due = time.monotonic()
     while time.monotonic() - began < _LONGEST_SECONDS:
         topic.add(turns)
         due = max(due + step, time.monotonic() - 1.0)
         time.sleep(max(due - time.monotonic(), 0.0))
-        if time.monotonic() - asked >= 10:
-            asked = time.monotonic()
+        if time.monotonic() - requested >= 10:
+            requested = time.monotonic()
             found = _capacity(instance, name)
             if found is not None and found["origin"] == "learned":
                 return found
@@ -107,7 +107,7 @@ def _capacity(instance: RunningInstance, name: str) -> dict[str, Any] | None:
     """Return the capacity from a new plan."""
     instance.rest.post("/v1/rebalance", {"datastream": name})
     groups = instance.rest.get("/v1/plan", tasks="false")["groups"]
-    return next((one["capacity"] for one in groups if one["datastream"] == name), None)
+    return next((group["capacity"] for group in groups if group["datastream"] == name), None)
 
 
 def _sustained(

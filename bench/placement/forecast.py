@@ -83,8 +83,8 @@ def outcomes(week: Week) -> list[Outcome]:
 
 def simple_outcomes(week: Week) -> list[Outcome]:
     """Forecast each day of the last week as the larger of the day before and the week before."""
-    said = [np.fmax(*(week.seen[_begin(day) - step :][:DAY] for step in (DAY, WEEK))) for day in range(7)]
-    return [_outcome(week, weekday, one) for weekday, one in enumerate(said)]
+    forecast = [np.fmax(*(week.seen[_begin(day) - step :][:DAY] for step in (DAY, WEEK))) for day in range(7)]
+    return [_outcome(week, weekday, one) for weekday, one in enumerate(forecast)]
 
 
 def _begin(weekday: int) -> int:
@@ -95,11 +95,11 @@ def _forecast(known: Values) -> Values:
     return SeasonalForecast(known, DAY, _CERTAINTY).interval().middle
 
 
-def _outcome(week: Week, weekday: int, said: Values) -> Outcome:
+def _outcome(week: Week, weekday: int, forecast: Values) -> Outcome:
     came = week.came[_begin(weekday) :][:DAY]
     task = week.came[: WEEKS * WEEK].max() / _TASKS
-    needed, expected = (int(np.ceil(np.nanmax(values) / task)) for values in (came, said))
-    return Outcome(weekday, float(np.nanmedian(np.abs(said - came) / came)), abs(needed - expected))
+    needed, expected = (int(np.ceil(np.nanmax(values) / task)) for values in (came, forecast))
+    return Outcome(weekday, float(np.nanmedian(np.abs(forecast - came) / came)), abs(needed - expected))
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def _print_sources(found: Sequence[Finding]) -> None:
         )
 
 
-def _age_ms(one: Finding) -> int:
-    age_ms = one.load.age_ms(one.at_ms)
-    assert age_ms is not None, f"{one.partition} has no age"
+def _age_ms(finding: Finding) -> int:
+    age_ms = finding.load.age_ms(finding.at_ms)
+    assert age_ms is not None, f"{finding.partition} has no age"
     return age_ms

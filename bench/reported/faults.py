@@ -46,10 +46,12 @@ def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
 def wanted(situations: Sequence[Situation]) -> list[Situation]:
     """Return the rows named in BENCH_CASES, or all. Raises SystemExit for an unknown name."""
     names = {name for name in os.environ.get("BENCH_CASES", "").split(",") if name}
-    unknown = sorted(names - {one.id for one in situations})
+    unknown = sorted(names - {situation.id for situation in situations})
     if unknown:
-        sys.exit(f"unknown: {', '.join(unknown)}; available: {', '.join(one.id for one in situations)}")
-    return [one for one in situations if not names or one.id in names]
+        sys.exit(
+            f"unknown: {', '.join(unknown)}; available: {', '.join(situation.id for situation in situations)}"
+        )
+    return [situation for situation in situations if not names or situation.id in names]
 
 
 def main() -> None:
@@ -59,8 +61,8 @@ def main() -> None:
     missing = missing_tests(situations)
     if missing:
         sys.exit("missing tests:\n  " + "\n  ".join(missing))
-    passed = run(test for one in situations for test in one.tests)
-    verdicts = {one.id: one.verdict(passed) for one in situations}
+    passed = run(test for situation in situations for test in situation.tests)
+    verdicts = {situation.id: situation.verdict(passed) for situation in situations}
     table = block(situations, verdicts)
     print(table)
     failed = [name for name, verdict in verdicts.items() if verdict == FAILS]

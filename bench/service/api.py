@@ -36,21 +36,21 @@ def main() -> None:
         int(os.environ.get(name, usual)) for name, usual in (("DATASTREAMS", 1000), ("CLIENTS", 20))
     )
     with _service(("one", "two")) as site:
-        addresses = [one.address for one in site.instances.values()]
+        addresses = [instance.address for instance in site.instances.values()]
         names = [f"datastream-{number:05}" for number in range(count)]
         before, began = _cpu(site), time.perf_counter()
         seconds = _created(names, addresses, clients)
         took, after = time.perf_counter() - began, _cpu(site)
         print(f"{count:,} datastreams by {clients} clients in {took:.1f} s ({count / took:.0f} a second)")
-        shares = {who: (after[who] - before[who]) / count * 1000 for who in after}
-        shown = ", ".join(f"{who} {share:.1f}" for who, share in shares.items())
+        shares = {process: (after[process] - before[process]) / count * 1000 for process in after}
+        shown = ", ".join(f"{process} {share:.1f}" for process, share in shares.items())
         print(f"processor milliseconds of a creation: {sum(shares.values()):.1f} ({shown})")
         print(_HEADING)
-        _say("create", seconds)
+        _print_row("create", seconds)
         for path in ("/v1/datastreams", "/datastream"):
             for address, name in zip(addresses, ("one", "two"), strict=True):
                 found, seconds = _listed(address, path)
-                _say(f"list {path} at {name}", seconds)
+                _print_row(f"list {path} at {name}", seconds)
                 if sorted(found) != names:
                     raise SystemExit(
                         f"{path} at {name}: {len(found)} listed, {len(set(found))} names of {count}"
@@ -60,16 +60,16 @@ def main() -> None:
         wait_until(lambda: _are_ready(addresses[0]), _PATIENCE_SECONDS, "every datastream is READY")
         print(f"all are READY {time.perf_counter() - ready:.1f} s after that")
         _, seconds = _listed(addresses[0], "/v1/datastreams")
-        _say("list /v1/datastreams of READY ones", seconds)
+        _print_row("list /v1/datastreams of READY ones", seconds)
 
 
 _HEADING = f"  {'milliseconds':36}{'p50':>10}{'p99':>10}{'most':>10}"
 
 
-def _say(what: str, seconds: Sequence[float]) -> None:
+def _print_row(label: str, seconds: Sequence[float]) -> None:
     ordered = sorted(seconds)
     shown = (ordered[len(ordered) // 2], ordered[-max(1, len(ordered) // 100)], ordered[-1])
-    print(f"  {what:36}" + "".join(f"{one * 1000:10.1f}" for one in shown), flush=True)
+    print(f"  {label:36}" + "".join(f"{one * 1000:10.1f}" for one in shown), flush=True)
 
 
 def _created(names: Sequence[str], addresses: Sequence[str], clients: int) -> list[float]:
@@ -131,7 +131,7 @@ def _listed(address: str, path: str) -> tuple[list[str], list[float]]:
 def _are_ready(address: str) -> bool:
     with closing(_client(address)) as client:
         _, content = _answer(client, "GET", "/v1/datastreams")
-    return all(one["status"] == "READY" for one in json.loads(content))
+    return all(load["status"] == "READY" for load in json.loads(content))
 
 
 def _client(address: str) -> HTTPConnection:
@@ -147,8 +147,8 @@ def _answer(client: HTTPConnection, method: str, path: str, body: str | None = N
 
 def _cpu(site: Started) -> Mapping[str, float]:
     """Return the CPU seconds so far of all processes involved in a creation."""
-    instances = [one.pid for one in site.instances.values()]
-    brokers = [one.pid for cluster in (site.pair.source, site.pair.target) for one in cluster.nodes]
+    instances = [instance.pid for instance in site.instances.values()]
+    brokers = [node.pid for cluster in (site.pair.source, site.pair.target) for node in cluster.nodes]
     own = os.times()
     return {
         "instances": sum(map(_family_seconds, instances)),

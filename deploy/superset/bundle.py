@@ -78,7 +78,7 @@ def dataset(table: Table) -> dict[str, Any]:
         "uuid": uuid_of("dataset", table.name),
         "database_uuid": uuid_of("database", _DATABASE),
         "version": _VERSION,
-        "columns": [_column(table, one.name, one.type) for one in table.columns],
+        "columns": [_column(table, column.name, column.type) for column in table.columns],
         "metrics": [
             {"metric_name": name, "verbose_name": name.replace("_", " "), "expression": expression}
             for name, expression in METRICS[table.name].items()

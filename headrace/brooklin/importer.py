@@ -52,13 +52,13 @@ class ImportOptions:
     apply: bool = False
 
 
-def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: ImportOptions) -> TakeOver:
+def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
     """Decide for each datastream and, with `apply`, create all that are possible. `there`: ZooKeeper and
     root of the Brooklin cluster.
 
     Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
     """
-    found = _read(there, wishes.hashed_groups)
+    found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
     with _session(settings.zookeeper) as session:
         definitions = DefinitionStore(session)
@@ -72,21 +72,21 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Impo
             tls=directory.tls,
             connectors=frozenset(settings.api.connector_names),
             transports=frozenset(settings.api.transport_provider_names),
-            owner=wishes.owner,
-            paused=wishes.paused,
+            owner=options.owner,
+            paused=options.paused,
             now_ms=clock.now_ms(),
         )
         gate = WorldViews.of(settings, session).gate(PlanStore(session, writer="import"))
         admission = directory.admission(settings.mirror.definitions, knows_callers=settings.api.knows_callers)
         findings = _admitted(plan_import(found, here), here, admission, gate)
-        if wishes.apply:
+        if options.apply:
             _check_alone(found, findings)
             ensure_root(session)
             membership, requests = Membership(session), RequestQueue(session)
             stores = ControlStores(definitions, requests, membership, EventLog(session))
             control = Control(stores, admission, clock, gate)
             findings = tuple(_applied(finding, control) for finding in findings)
-    return TakeOver(there.root, found.live, findings, wishes.apply)
+    return TakeOver(there.root, found.live, findings, options.apply)
 
 
 def _admitted(
@@ -126,8 +126,8 @@ def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:
-        wish = CreateDatastream(finding.datastream, finding.status, is_taken_over=True, requested_by=_WHO)
-        control.create(wish)
+        creation = CreateDatastream(finding.datastream, finding.status, is_taken_over=True, requested_by=_WHO)
+        control.create(creation)
     except InvalidRequest as error:
         return replace(finding, verdict=ImportVerdict.IMPOSSIBLE, notes=(str(error), *finding.notes))
     return finding
@@ -135,9 +135,9 @@ def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
 
 def _check_alone(found: BrooklinCluster, findings: tuple[ImportFinding, ...]) -> None:
     runs = [
-        one.name
-        for one in findings
-        if one.verdict is ImportVerdict.CREATE and one.status is DatastreamStatus.INITIALIZING
+        finding.name
+        for finding in findings
+        if finding.verdict is ImportVerdict.CREATE and finding.status is DatastreamStatus.INITIALIZING
     ]
     if found.live and runs:
         raise InvalidRequest(

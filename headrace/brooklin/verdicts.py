@@ -111,41 +111,51 @@ def plan_import(cluster: BrooklinCluster, here: ListTopics) -> tuple[ImportFindi
     found = [
         ImportFinding(name, ImportVerdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()
     ]
-    found += [_judged(one, here) for one in cluster.datastreams]
+    found += [_judged(datastream, here) for datastream in cluster.datastreams]
     routes: dict[str, Datastream] = {one.group: one for one in here.present.values()}
     return tuple(_in_group(one, routes) for one in sorted(found, key=lambda one: one.name))
 
 
-def _judged(one: BrooklinDatastream, here: ListTopics) -> ImportFinding:
-    if one.status == DatastreamStatus.DELETING:
-        return ImportFinding(one.name, ImportVerdict.SKIP, ("Brooklin is deleting it",))
+def _judged(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> ImportFinding:
+    if brooklin_datastream.status == DatastreamStatus.DELETING:
+        return ImportFinding(brooklin_datastream.name, ImportVerdict.SKIP, ("Brooklin is deleting it",))
     try:
-        datastream, notes = _carried(one, here)
+        datastream, notes = _carried(brooklin_datastream, here)
     except InvalidRequest as error:
-        return ImportFinding(one.name, ImportVerdict.IMPOSSIBLE, (str(error),))
-    status = _STATUSES.get(one.status)
+        return ImportFinding(brooklin_datastream.name, ImportVerdict.IMPOSSIBLE, (str(error),))
+    status = _STATUSES.get(brooklin_datastream.status)
     if status is None:
-        return ImportFinding(one.name, ImportVerdict.IMPOSSIBLE, (f"unknown status {shown(one.status)}",))
+        return ImportFinding(
+            brooklin_datastream.name,
+            ImportVerdict.IMPOSSIBLE,
+            (f"unknown status {shown(brooklin_datastream.status)}",),
+        )
     if status is DatastreamStatus.INITIALIZING and here.paused:
         status = DatastreamStatus.PAUSED
-    if one.name in here.damaged:
-        why = f"the existing definition with this name is damaged: {here.damaged[one.name]}"
-        return ImportFinding(one.name, ImportVerdict.CONFLICT, (why,), datastream)
-    present = here.present.get(one.name)
+    if brooklin_datastream.name in here.damaged:
+        why = f"the existing definition with this name is damaged: {here.damaged[brooklin_datastream.name]}"
+        return ImportFinding(brooklin_datastream.name, ImportVerdict.CONFLICT, (why,), datastream)
+    present = here.present.get(brooklin_datastream.name)
     if present is None:
-        return ImportFinding(one.name, ImportVerdict.CREATE, notes, datastream, status)
+        return ImportFinding(brooklin_datastream.name, ImportVerdict.CREATE, notes, datastream, status)
     if _essence(present) == _essence(datastream):
         return ImportFinding(
-            one.name, ImportVerdict.PRESENT, (f"already exists, status {present.status}",), present
+            brooklin_datastream.name,
+            ImportVerdict.PRESENT,
+            (f"already exists, status {present.status}",),
+            present,
         )
     return ImportFinding(
-        one.name, ImportVerdict.CONFLICT, ("a different datastream has this name",), datastream
+        brooklin_datastream.name,
+        ImportVerdict.CONFLICT,
+        ("a different datastream has this name",),
+        datastream,
     )
 
 
-def _carried(one: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
+def _carried(brooklin_datastream: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tuple[str, ...]]:
     """Return the converted definition and notes. Raises InvalidRequest if it cannot be converted."""
-    metadata = dict(one.metadata)
+    metadata = dict(brooklin_datastream.metadata)
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
     pauses = {
@@ -153,14 +163,18 @@ def _carried(one: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tup
         for topic, numbers in paused_partitions(metadata).items()
     }
     metadata.pop(PAUSED_PARTITIONS, None)
-    metadata[GROUP_ID] = one.group_id
+    metadata[GROUP_ID] = brooklin_datastream.group_id
     metadata.setdefault(GROW_EXISTING, "true")  # Brooklin created the topics
     if not metadata.get(OWNER):
         if not here.owner:
             raise InvalidRequest("the datastream has no owner", advice="set one with --owner")
         metadata[OWNER] = here.owner
-    _check_expression(_source(one).rpartition("/")[2])
-    document = {**one.document, "metadata": metadata, "destination": _destination(one)}
+    _check_expression(_source(brooklin_datastream).rpartition("/")[2])
+    document = {
+        **brooklin_datastream.document,
+        "metadata": metadata,
+        "destination": _destination(brooklin_datastream),
+    }
     terms = RestliConfiguration(
         here.cluster_of_address, here.default_destination, here.tls, here.connectors, here.transports
     )
@@ -171,19 +185,19 @@ def _carried(one: BrooklinDatastream, here: ListTopics) -> tuple[Datastream, tup
     )
     if datastream.expires_ms is not None and datastream.expires_ms <= here.now_ms:
         raise InvalidRequest("its time to live has expired", advice="delete it in Brooklin")
-    return datastream, tuple(_notes(one, datastream, reset))
+    return datastream, tuple(_notes(brooklin_datastream, datastream, reset))
 
 
-def _source(one: BrooklinDatastream) -> str:
-    source = one.document.get("source")
+def _source(datastream: BrooklinDatastream) -> str:
+    source = datastream.document.get("source")
     return str(source.get("connectionString", "")) if isinstance(source, Mapping) else ""
 
 
-def _destination(one: BrooklinDatastream) -> dict[str, Any]:
+def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
     """Return the destination as stored, or the brokers that Brooklin's transport provider recorded."""
-    destination = one.document.get("destination")
+    destination = datastream.document.get("destination")
     destination = destination if isinstance(destination, Mapping) else {}
-    brokers = one.metadata.get(_BROKERS, "")
+    brokers = datastream.metadata.get(_BROKERS, "")
     if not destination.get("connectionString") and brokers:
         return {"connectionString": f"kafka://{brokers}/*"}
     return dict(destination)
@@ -205,29 +219,35 @@ def _check_expression(expression: str) -> None:
         )
 
 
-def _notes(one: BrooklinDatastream, datastream: Datastream, reset: str) -> Iterable[str]:
-    metadata = one.metadata
+def _notes(brooklin_datastream: BrooklinDatastream, datastream: Datastream, reset: str) -> Iterable[str]:
+    metadata = brooklin_datastream.metadata
     if metadata.get(_IDENTITY, "false").lower() != "true":
         yield "records keep their partition numbers; Brooklin partitioned them by key"
     if reset == "none":
         yield "partitions without a committed offset start at the beginning; Brooklin rejected them"
     if replace(datastream.selection, internal=True).matches(_AN_INTERNAL_TOPIC):
         yield "topics that start with two underscores are excluded; Brooklin copied matching ones"
-    if not _destination(one).get("connectionString"):
+    if not _destination(brooklin_datastream).get("connectionString"):
         yield f"no destination in the definition: using {datastream.destination}"
     for key, instead in _WITHOUT_EFFECT.items():
         if metadata.get(key) or any(name.startswith(key + ".") for name in metadata):
             yield f"{key} has no effect: {instead}"
-    if any(_destination(one).get(f"{part}SerDe") for part in ("key", "payload", "envelope")):
+    if any(_destination(brooklin_datastream).get(f"{part}SerDe") for part in ("key", "payload", "envelope")):
         yield "serialisers have no effect: bytes are copied unchanged"
 
 
-def _essence(one: Datastream) -> tuple[object, ...]:
-    return (*_route(one), one.selection, one.group, one.consumer_group, one.limits)
+def _essence(datastream: Datastream) -> tuple[object, ...]:
+    return (
+        *_route(datastream),
+        datastream.selection,
+        datastream.group,
+        datastream.consumer_group,
+        datastream.limits,
+    )
 
 
-def _route(one: Datastream) -> tuple[object, ...]:
-    return one.source, one.destination, one.naming
+def _route(datastream: Datastream) -> tuple[object, ...]:
+    return datastream.source, datastream.destination, datastream.naming
 
 
 def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:

@@ -56,7 +56,7 @@ class GrowingTopic:
 
     async def _write(self, cluster: Cluster, end: float) -> int:
         await cluster.refresh([self.name])
-        written = await self._bench.loop.together([self._fill(cluster, one, end) for one in self._places])
+        written = await self._bench.loop.together([self._fill(cluster, place, end) for place in self._places])
         return sum(written)
 
     async def _fill(self, cluster: Cluster, place: TopicPartition, end: float) -> int:

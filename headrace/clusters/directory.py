@@ -45,7 +45,7 @@ class ClusterDirectory:
             return configured
         self.checked("the cluster", cluster)
         servers = bootstrap_servers("the cluster", cluster)
-        if not all(any(is_like(one, pattern) for pattern in self._addresses) for one in servers):
+        if not all(any(is_like(server, pattern) for pattern in self._addresses) for server in servers):
             raise ConfigError(
                 f"the address {shown(cluster)} is not allowed",
                 advice="add it under [clusters] or to mirror.definitions.addresses",
@@ -55,15 +55,19 @@ class ClusterDirectory:
     def _allowed(self) -> list[str]:
         """Return patterns of the listeners that brokers of an address may advertise. Listeners of an alias
         are excluded, because an alias has its own permissions."""
-        taken = {server for one in self._clusters.values() for server in _servers(one.bootstrap_servers)}
-        taken |= {name for one in self._clusters.values() for name in one.advertised if name.strip("*:")}
+        taken = {
+            server for cluster in self._clusters.values() for server in _servers(cluster.bootstrap_servers)
+        }
+        taken |= {
+            name for cluster in self._clusters.values() for name in cluster.advertised if name.strip("*:")
+        }
         return [*(f"!{one}" for one in sorted(taken) if not one.startswith("!")), *self._addresses]
 
-    def checked(self, what: str, reference: str) -> ClusterRef:
+    def checked(self, label: str, reference: str) -> ClusterRef:
         """Validate a reference from an option. Raises ConfigError unless it is an alias or an address."""
         if reference not in self._clusters:
             try:
-                bootstrap_servers(what, reference)
+                bootstrap_servers(label, reference)
             except InvalidRequest as error:
                 known = ", ".join(sorted(self._clusters))
                 advice = f"use host:port[,host:port…] or an alias ({known})"

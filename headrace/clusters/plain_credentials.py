@@ -19,8 +19,8 @@ def plain_credentials(settings: HeadraceSettings) -> Iterator[str]:
         security, servers = cluster.security, cluster.bootstrap_servers
         sent = _READABLE.get(security.mechanism)
         if sent and not security.protocol.endswith("SSL") and _is_remote(servers):
-            what = f"clusters.{alias}: {security.mechanism} sends {sent}"
-            yield _warning(what, servers, "security.protocol to SASL_SSL")
+            label = f"clusters.{alias}: {security.mechanism} sends {sent}"
+            yield _warning(label, servers, "security.protocol to SASL_SSL")
     zookeeper, security_there = settings.zookeeper.servers, settings.zookeeper.security
     if security_there.mechanism == "digest" and not security_there.tls and _is_remote(zookeeper):
         yield _warning("zookeeper: digest sends the password", zookeeper, "zookeeper.security.tls")
@@ -30,8 +30,8 @@ def plain_credentials(settings: HeadraceSettings) -> Iterator[str]:
             yield _warning("pinot: each request contains the password", server, "pinot.tls")
 
 
-def _warning(what: str, servers: str, remedy: str) -> str:
-    return f"PLAIN TEXT: {what}, but the connection to {servers} has no TLS; set {remedy}"
+def _warning(label: str, servers: str, remedy: str) -> str:
+    return f"PLAIN TEXT: {label}, but the connection to {servers} has no TLS; set {remedy}"
 
 
 def _is_remote(servers: str) -> bool:

@@ -65,9 +65,9 @@ def events(
         raise InvalidRequest("--since requires --follow")
     client = connect(at, config)
     if follow:
-        tell = _tell_a_program if as_json else _tell
+        show = _print_json if as_json else _print_message
         try:
-            follow_events(client, since, datastream, tell, note, nap.sleep)
+            follow_events(client, since, datastream, show, note, nap.sleep)
         except KeyboardInterrupt:
             return
     only = {"datastream": datastream} if datastream else {}
@@ -97,13 +97,13 @@ def _dated(event: Mapping[str, Any]) -> str:
     return f"{when} {about}{line_of(event)}"
 
 
-def _tell(told: StreamMessage) -> None:
-    text = f"gap: {told.gap}" if told.event is None else _dated(told.event)
+def _print_message(message: StreamMessage) -> None:
+    text = f"gap: {message.gap}" if message.event is None else _dated(message.event)
     console().print(text, soft_wrap=True)
 
 
-def _tell_a_program(told: StreamMessage) -> None:
-    document = {"gap": told.gap} if told.event is None else {"id": told.identity, **told.event}
+def _print_json(message: StreamMessage) -> None:
+    document = {"gap": message.gap} if message.event is None else {"id": message.identity, **message.event}
     print_json(document, indent=None)
 
 

@@ -53,12 +53,12 @@ def import_brooklin(
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})
-    wishes = ImportOptions(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
-    outcome = take_over(settings, there, wishes)
+    options = ImportOptions(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)
+    outcome = take_over(settings, there, options)
     if as_json:
         print_json(_document(outcome))
     else:
-        _tell(outcome)
+        _print_outcome(outcome)
     if any(finding.is_trouble for finding in outcome.findings):
         raise typer.Exit(1)
 
@@ -86,7 +86,7 @@ def _finding_document(finding: ImportFinding) -> dict[str, Any]:
     }
 
 
-def _tell(outcome: TakeOver) -> None:
+def _print_outcome(outcome: TakeOver) -> None:
     from headrace.console.terminal import console, print_table
 
     columns = ["name", "verdict", "from", "to", "group", "initial status", "paused topics"]

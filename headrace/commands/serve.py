@@ -78,8 +78,8 @@ def serve(
     begin_judging, end_judging = _leaders_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
     try:
-        for one in listeners:
-            one.start()
+        for listener in listeners:
+            listener.start()
         if address_file is not None:
             write_file(address_file, rest.address)
         begin_judging()
@@ -89,8 +89,8 @@ def serve(
                 pass
     finally:
         end_judging()
-        for one in listeners:
-            one.stop(5.0)
+        for listener in listeners:
+            listener.stop(5.0)
         built.instance.stop(settings.mirror.worker.stop_deadline_seconds)
         built.event_topic.close(5.0)
     if built.instance.health.has_died.is_set():
@@ -126,10 +126,10 @@ def _log_of_service() -> BoundLogger:
 
 def _stop_signals() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set."""
-    asked = threading.Event()
+    stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked.set())
-    return asked
+        signal.signal(number, lambda *_: stopping.set())
+    return stopping
 
 
 def _leaders_threads(
@@ -152,12 +152,12 @@ def _leaders_threads(
         threads.append(own.within(built.instance.health))
 
     def begin() -> None:
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
 
     def end() -> None:
-        for one in reversed(threads):
-            one.stop(_MONITOR_STOP_SECONDS)
+        for thread in reversed(threads):
+            thread.stop(_MONITOR_STOP_SECONDS)
 
     return begin, end
 

@@ -173,17 +173,17 @@ def progress(
         return
     rows: list[dict[str, Any]] = [
         {
-            "partition": f"{one['topic']}-{one['partition']}",
-            "offsets": f"{one['start_offset']} … {one['next_offset']}",
-            **{offset_class: count for offset_class, count in one["offsets"].items() if count},
-            "map_runs": one["map_runs"],
-            "paused": one["paused"],
-            "gaps": len(one["gaps"]) or None,
+            "partition": f"{document['topic']}-{document['partition']}",
+            "offsets": f"{document['start_offset']} … {document['next_offset']}",
+            **{offset_class: count for offset_class, count in document["offsets"].items() if count},
+            "map_runs": document["map_runs"],
+            "paused": document["paused"],
+            "gaps": len(document["gaps"]) or None,
         }
-        for one in documents
+        for document in documents
     ]
     offset_classes = dict.fromkeys(
-        offset_class for one in documents for offset_class, count in one["offsets"].items() if count
+        offset_class for document in documents for offset_class, count in document["offsets"].items() if count
     )
     columns = ["partition", "offsets", *offset_classes, "map_runs", "paused", "gaps"]
     print_table(f"{counted(len(rows), 'partition')} of {state}", columns, rows[:_MOST_ROWS])

@@ -201,8 +201,8 @@ class RestClient:
         timeout = self._timeout(_SILENCE_SECONDS)
 
         def send(client: httpx.Client) -> httpx.Response:
-            asked = client.build_request("GET", path, headers=headers, params=parameters, timeout=timeout)
-            return client.send(asked, stream=True)
+            request = client.build_request("GET", path, headers=headers, params=parameters, timeout=timeout)
+            return client.send(request, stream=True)
 
         try:
             with contextlib.closing(self._send(send, may_repeat=True)) as response:
@@ -238,8 +238,8 @@ class RestClient:
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         def send(client: httpx.Client) -> httpx.Response:
-            asked = client.build_request(method, path, **arguments)
-            with contextlib.closing(client.send(asked, stream=True)) as begun:
+            request = client.build_request(method, path, **arguments)
+            with contextlib.closing(client.send(request, stream=True)) as begun:
                 return self._whole(begun)
 
         try:

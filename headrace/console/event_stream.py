@@ -34,11 +34,11 @@ def follow(
     client: RestClient,
     since: str,
     datastream: str,
-    tell: Callable[[StreamMessage], None],
+    show: Callable[[StreamMessage], None],
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
-    """Pass every event after `since` (empty: from now on) to `tell`, forever. When the connection is lost or
+    """Pass every event after `since` (empty: from now on) to `show`, forever. When the connection is lost or
     the instance stops, it reconnects and resumes with the next retained event.
 
     Raises Unreachable if the first connection fails, and HeadraceError for errors that cannot be retried.
@@ -50,11 +50,11 @@ def follow(
         try:
             headers = {"Accept": MEDIA_TYPE, **({"Last-Event-ID": last} if last else {})}
             with client.stream(EVENTS, headers, **more) as chunks:
-                for told in messages(chunks):
+                for message in messages(chunks):
                     has_begun, pause = True, _FIRST_SECONDS
-                    last = told.identity or last
-                    if told.event is not None or told.gap:
-                        tell(told)
+                    last = message.identity or last
+                    if message.event is not None or message.gap:
+                        show(message)
         except HeadraceError as error:
             if not (has_begun and error.retriable):
                 raise
@@ -75,7 +75,7 @@ def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
                 fields[name] = value.removeprefix(" ")
             continue
         if fields:
-            yield _told(fields)
+            yield _message_of(fields)
         fields = {}
 
 
@@ -91,7 +91,7 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
             raise HeadraceError("invalid event stream: line too long")
 
 
-def _told(fields: dict[str, str]) -> StreamMessage:
+def _message_of(fields: dict[str, str]) -> StreamMessage:
     identity = fields.get("id", "")
     if identity and not _ID.fullmatch(identity):
         raise HeadraceError(f"invalid event stream: {identity[:100]!r} is not an event id")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.console.client import RestClient
-from headrace.console.patience import what_still_lacks
+from headrace.console.patience import unmet_at_deadline
 from headrace.console.terminal import note
 from mirror.errors import TimedOut
 
@@ -31,14 +31,14 @@ def wait_for_end(
     def look() -> str:
         nonlocal known
         before, known = known, client.get(location)
-        told = f"{known['kind']} of {known['datastream']} is {known['state']}: {known['sentence']}"
+        text = f"{known['kind']} of {known['datastream']} is {known['state']}: {known['sentence']}"
         if known["state"] in _OVER:
             return ""
         if known != before:
-            note(told)
-        return told
+            note(text)
+        return text
 
-    lacking = what_still_lacks(look, timeout_seconds, sleep)
+    lacking = unmet_at_deadline(look, timeout_seconds, sleep)
     if lacking:
         raise TimedOut(
             f"operation not finished after {timeout_seconds:g} s: {lacking}",

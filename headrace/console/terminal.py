@@ -133,7 +133,7 @@ def _folded(title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]
 
 def _cell(value: object) -> Lines:
     texts = value if isinstance(value, list | tuple) else ["" if value is None else value]
-    return [visible(str(one)) for one in texts] or [""]
+    return [visible(str(text)) for text in texts] or [""]
 
 
 class StatusLine:

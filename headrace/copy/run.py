@@ -192,7 +192,7 @@ class CopyRun:
     @property
     def process_ids(self) -> list[int]:
         """Process ids of the running workers."""
-        return [one.process.pid for one in self._pool.workers if one.process is not None]
+        return [worker.process.pid for worker in self._pool.workers if worker.process is not None]
 
     def stop(self) -> None:
         """Request the workers to drain, checkpoint and exit. Idempotent."""

@@ -48,10 +48,10 @@ def title(part: str) -> str:
 
 def pages(address: str) -> list[str]:
     """Return recommended pages of an instance, with descriptions."""
-    return [f"http://{address}{path}  {what}" for path, what in _PAGES]
+    return [f"http://{address}{path}  {description}" for path, description in _PAGES]
 
 
-def what_next(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
+def next_steps(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
     """Return the last lines. `kept`: processes are left running; `stopped`: the demonstration stopped
     early."""
     lines = [
@@ -73,4 +73,4 @@ def what_next(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[st
         ("docs/concepts.md", "terms and the control loop"),
     ]
     width = max(len(where) for where, _ in lines)
-    return ["next steps:", *(f"  {where:{width}}  {what}" for where, what in lines)]
+    return ["next steps:", *(f"  {where:{width}}  {description}" for where, description in lines)]

@@ -44,7 +44,7 @@ def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
 
 
 def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
-    reached = [one for one in facts.brokers if not one.problem]
+    reached = [broker for broker in facts.brokers if not broker.problem]
     releases = sorted({one.release for one in reached})
     if reached:
         yield DoctorFinding(
@@ -53,19 +53,20 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
             f"{len(reached)} of {len(facts.brokers)} brokers respond, with the protocol of Kafka"
             f" {' and '.join(releases)}",
         )
-    for one in facts.brokers:
-        if one.problem:
+    for broker in facts.brokers:
+        if broker.problem:
             yield DoctorFinding(
                 subject,
                 Grade.PROBLEM,
-                f"broker {one.broker} is unreachable at its advertised address {one.address}: {one.problem}",
+                f"broker {broker.broker} is unreachable at its advertised address {broker.address}: "
+                f"{broker.problem}",
                 "every broker must be reachable from here: check advertised.listeners, DNS and firewalls",
             )
 
 
 def _exposure(subject: str, settings: KafkaCluster, facts: ClusterFacts) -> Iterator[DoctorFinding]:
     security = settings.security
-    is_local = all(is_loopback(one.address.rpartition(":")[0].strip("[]")) for one in facts.brokers)
+    is_local = all(is_loopback(broker.address.rpartition(":")[0].strip("[]")) for broker in facts.brokers)
     if security.protocol.endswith(_ENCRYPTED) or is_local:
         return
     if security.mechanism == "PLAIN":

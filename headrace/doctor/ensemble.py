@@ -18,66 +18,69 @@ _GIB: Final = 2**30
 
 def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
     """Evaluate the configured servers. If all are unreachable, the failed session already reports it."""
-    reached = [one for one in servers if not one.problem]
+    reached = [server for server in servers if not server.problem]
     if not reached:
         return
-    for one in servers:
-        if one.problem:
+    for server in servers:
+        if server.problem:
             yield DoctorFinding(
                 _SUBJECT,
                 Grade.WARNING,
-                f"server {one.address} is unreachable: {one.problem}",
+                f"server {server.address} is unreachable: {server.problem}",
                 "start it, or remove it from zookeeper.servers; the ensemble needs a majority of its servers",
             )
-        elif not one.is_serving:
+        elif not server.is_serving:
             yield DoctorFinding(
                 _SUBJECT,
                 Grade.PROBLEM,
-                f"server {one.address} is running but not serving: it has no quorum",
+                f"server {server.address} is running but not serving: it has no quorum",
                 "start the other servers; its log names unreachable ones",
             )
         else:
-            yield from _release(one)
-            yield from _disk(one)
+            yield from _release(server)
+            yield from _disk(server)
     yield from _together(reached)
 
 
-def _release(one: ServerFacts) -> Iterator[DoctorFinding]:
-    if not one.release:
+def _release(server_facts: ServerFacts) -> Iterator[DoctorFinding]:
+    if not server_facts.release:
         yield DoctorFinding(
             _SUBJECT,
             Grade.UNKNOWN,
-            f"server {one.address} does not report its version",
+            f"server {server_facts.address} does not report its version",
             "set 4lw.commands.whitelist=srvr,dirs on the server",
         )
-    elif _numbers(one.release)[: len(_OLDEST)] < _OLDEST:
+    elif _numbers(server_facts.release)[: len(_OLDEST)] < _OLDEST:
         yield DoctorFinding(
             _SUBJECT,
             Grade.WARNING,
-            f"server {one.address} has version {one.release}",
+            f"server {server_facts.address} has version {server_facts.release}",
             "upgrade to 3.5 or newer",
         )
     else:
-        nodes = "" if one.nodes is None else f", {counted(one.nodes, 'node')}"
+        nodes = "" if server_facts.nodes is None else f", {counted(server_facts.nodes, 'node')}"
         yield DoctorFinding(
-            _SUBJECT, Grade.OK, f"server {one.address} has version {one.release} ({one.mode}{nodes})"
+            _SUBJECT,
+            Grade.OK,
+            f"server {server_facts.address} has version {server_facts.release} ({server_facts.mode}{nodes})",
         )
 
 
-def _disk(one: ServerFacts) -> Iterator[DoctorFinding]:
-    if one.snapshot_bytes is None or one.log_bytes is None:
+def _disk(server_facts: ServerFacts) -> Iterator[DoctorFinding]:
+    if server_facts.snapshot_bytes is None or server_facts.log_bytes is None:
         yield DoctorFinding(
             _SUBJECT,
             Grade.UNKNOWN,
-            f"server {one.address} does not report the size of its snapshots and logs",
+            f"server {server_facts.address} does not report the size of its snapshots and logs",
             "set 4lw.commands.whitelist=srvr,dirs on the server",
         )
         return
     takes = (
-        f"on server {one.address} snapshots take {one.snapshot_bytes / _GIB:.2f} GiB and logs"
-        f" {one.log_bytes / _GIB:.2f} GiB; free disk space is not reported"
+        f"on server {server_facts.address} snapshots take {server_facts.snapshot_bytes / _GIB:.2f} GiB"
+        " and logs"
+        f" {server_facts.log_bytes / _GIB:.2f} GiB; free disk space is not reported"
     )
-    if one.snapshot_bytes + one.log_bytes > _MUCH_ON_DISK:
+    if server_facts.snapshot_bytes + server_facts.log_bytes > _MUCH_ON_DISK:
         advice = "set autopurge.purgeInterval and autopurge.snapRetainCount: the default never deletes files"
         yield DoctorFinding(_SUBJECT, Grade.WARNING, takes, advice)
     else:

@@ -56,8 +56,10 @@ class Examination:
         for alias, cluster in settings.clusters.items():
             yield from self._guarded(f"cluster {alias}", partial(self._cluster, alias, cluster))
         yield from same_clusters(self._identities)
-        for one in datastreams:
-            yield from self._guarded(f"datastream {one['name']}", partial(self._datastream, one))
+        for datastream in datastreams:
+            yield from self._guarded(
+                f"datastream {datastream['name']}", partial(self._datastream, datastream)
+            )
 
     def _guarded(
         self, subject: str, look: Callable[[], Iterable[DoctorFinding]], grade: Grade = Grade.PROBLEM
@@ -79,12 +81,12 @@ class Examination:
             took = zookeeper.session_timeout_seconds()
         finally:
             zookeeper.stop()
-        asked = self._settings.zookeeper.session_timeout_seconds
-        if took < asked:
+        wanted = self._settings.zookeeper.session_timeout_seconds
+        if took < wanted:
             yield DoctorFinding(
                 "ZooKeeper",
                 Grade.WARNING,
-                f"the server grants sessions of {took:.1f} s, the settings request {asked:.1f} s",
+                f"the server grants sessions of {took:.1f} s, the settings request {wanted:.1f} s",
                 "raise maxSessionTimeout of the server, or lower zookeeper.session_timeout_seconds",
             )
         if opened:
@@ -125,7 +127,11 @@ class Examination:
         instances = self._client.get("/v1/instances")
         found = self._client.get("/v1/datastreams")
         datastreams += [one for one in found if one["source"] and one["destination"]]
-        troubles = [f"{one['name']}: {trouble}" for one in instances for trouble in instance_troubles(one)]
+        troubles = [
+            f"{instance['name']}: {trouble}"
+            for instance in instances
+            for trouble in instance_troubles(instance)
+        ]
         for trouble in troubles:
             yield DoctorFinding("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
         if not troubles:

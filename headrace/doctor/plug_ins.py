@@ -25,17 +25,17 @@ def examined_plug_ins(
     Takes the responses of `GET /v1/instances` and `GET /v1/datastreams`. Instances without a response, or of
     a version that does not report plug-ins, count as unknown, not as lacking any.
     """
-    for what, field, names in _KINDS:
+    for kind, field, names in _KINDS:
         chosen: defaultdict[str, list[str]] = defaultdict(list)
-        for one in datastreams:
-            if name := (one.get("placement") or {}).get(field):
-                chosen[name].append(one["name"])
-        said = {one["name"]: (one["health"] or {}).get(names) for one in instances}
-        if chosen and (unsaid := [instance for instance, found in said.items() if found is None]):
+        for datastream in datastreams:
+            if name := (datastream.get("placement") or {}).get(field):
+                chosen[name].append(datastream["name"])
+        installed = {one["name"]: (one["health"] or {}).get(names) for one in instances}
+        if chosen and (unsaid := [instance for instance, found in installed.items() if found is None]):
             sentence = f"unknown {names.replace('_', ' ')} of {some_of(unsaid)}"
             yield DoctorFinding("service", Grade.UNKNOWN, sentence)
-        for name, places in _missing(said, chosen).items():
-            sentence = f"{what} {name} is not installed on {some_of(places)}"
+        for name, places in _missing(installed, chosen).items():
+            sentence = f"{kind} {name} is not installed on {some_of(places)}"
             if name in chosen:
                 follows = "the service's default applies while such an instance leads"
                 subject = f"datastream {some_of(chosen[name])}"
@@ -45,11 +45,11 @@ def examined_plug_ins(
 
 
 def _missing(
-    said: Mapping[str, Sequence[str] | None], chosen: Collection[str]
+    installed: Mapping[str, Sequence[str] | None], chosen: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
     """Return the instances that lack a plug-in, by name of each plug-in that is used or installed
     anywhere."""
-    has = {instance: set(found) for instance, found in said.items() if found is not None}
+    has = {instance: set(found) for instance, found in installed.items() if found is not None}
     lacking = {
         name: [instance for instance, found in has.items() if name not in found]
         for name in sorted(set(chosen).union(*has.values()))

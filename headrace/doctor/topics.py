@@ -118,17 +118,17 @@ def _remarks(pair: TopicPair) -> Iterator[_Remark]:
 
 
 def _rights(
-    what: str, facts: TopicFacts, needs: Iterable[AclOperation], wants: Iterable[AclOperation]
+    subject: str, facts: TopicFacts, needs: Iterable[AclOperation], wants: Iterable[AclOperation]
 ) -> Iterator[_Remark]:
     advice = "see docs/kafka-security.md for the purpose of each permission"
     if lacking := _lacking(facts, needs):
-        yield _Remark(Grade.PROBLEM, f"our user lacks {lacking} on{what or ' the topic'}", advice)
+        yield _Remark(Grade.PROBLEM, f"our user lacks {lacking} on{subject or ' the topic'}", advice)
     elif facts.rights is None:
         yield _Remark(
-            Grade.UNKNOWN, f"the broker does not report our permissions on{what or ' the topic'}", ""
+            Grade.UNKNOWN, f"the broker does not report our permissions on{subject or ' the topic'}", ""
         )
     elif lacking := _lacking(facts, wants):
-        yield _Remark(Grade.NOTE, f"our user lacks {lacking} on{what or ' the topic'}", advice)
+        yield _Remark(Grade.NOTE, f"our user lacks {lacking} on{subject or ' the topic'}", advice)
 
 
 def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
@@ -136,7 +136,7 @@ def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
         return "Describe"
     if facts.rights is None:
         return ""
-    return ", ".join(_name(one) for one in needs if one not in facts.rights)
+    return ", ".join(_name(need) for need in needs if need not in facts.rights)
 
 
 def _name(operation: AclOperation) -> str:

@@ -66,7 +66,7 @@ class ForesightTurn:
         services, now_ms = self._means.services, self._means.services.clock.now_ms()
         groups, plan = groups_of(services.status.datastreams), services.plan()
         assessments = services.assessments()
-        mirrored = (one for members in groups.values() for one in members)
+        mirrored = (member for members in groups.values() for member in members)
         sources = chosen_sources(mirrored, self._means.provider)
         pasts = {source: self._past(source, now_ms) for source in set(sources.of.values())}
         needs: list[GroupNeed] = []
@@ -151,7 +151,7 @@ class ForesightTurn:
         grade = found.grade
         return found, replace(
             need,
-            coming=tuple(HourNeed(one.hour_ms, one.tasks, one.most_tasks) for one in hours),
+            coming=tuple(HourNeed(hour.hour_ms, hour.tasks, hour.most_tasks) for hour in hours),
             tried=grade.tried,
             covered=grade.covered if math.isfinite(grade.covered) else None,
             error=grade.error if math.isfinite(grade.error) else None,
@@ -160,7 +160,7 @@ class ForesightTurn:
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
         """Return the sizing of a group, without limits on the number of tasks: the result is the need, not
         the permitted number."""
-        limits = joint_limits(one.limits for one in members)
+        limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
 

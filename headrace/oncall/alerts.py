@@ -63,8 +63,8 @@ def build_alerts(
 def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
     """Build receivers and outboxes, each with its name in logs and metrics."""
 
-    def outbox(of: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
-        gather, most = chosen.gather_seconds, of.most_retry_seconds
+    def outbox(settings: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
+        gather, most = chosen.gather_seconds, settings.most_retry_seconds
         if grouped:
             return Outbox(Schedule(gather, pace, most, chosen.queue_alerts), grouped_by(chosen.group_by))
         return Outbox(Schedule(0.0, pace, most, chosen.queue_alerts, _MOST_POSTED))

@@ -86,7 +86,7 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
         monitor.mode,
         monitor.most_a_day,
         monitor.most_a_day_of_each,
-        tuple(read_freeze(one) for one in monitor.freeze_windows),
+        tuple(read_freeze(window) for window in monitor.freeze_windows),
     )
     return IncidentPolicy(
         monitor.open_after, monitor.close_after, monitor.cooldown_seconds, acting, monitor.close_seconds

@@ -60,16 +60,16 @@ class MonitorTerm:
         """Run until `stop`, or until another monitor becomes active. Pending deliveries are tried once more
         at the end."""
         self._standstill.start()
-        for one in self._listeners:
-            one.start()
+        for listener in self._listeners:
+            listener.start()
         try:
             ended = self._loop.run()
             if ended is LoopEnd.OUSTED and self._keeper is not None:
                 self._keeper.oust()
             return ended
         finally:
-            for one in reversed(self._listeners):
-                one.stop(_STOP_SECONDS)
+            for listener in reversed(self._listeners):
+                listener.stop(_STOP_SECONDS)
             self._standstill.stop()
             self._metrics.retire()
 

@@ -71,17 +71,17 @@ def strategy_names() -> tuple[str, ...]:
 
 def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     entry = _found(kind, name)
-    what = f"{kind.what} {name!r} of {entry.value}"
+    subject = f"{kind.what} {name!r} of {entry.value}"
     try:
         make: Callable[[Mapping[str, str]], Any] = entry.load()
     except BaseException as error:  # such as SystemExit
         raise ConfigError(
-            f"cannot import {what}: {legible(named(error))}",
+            f"cannot import {subject}: {legible(named(error))}",
             advice=f"check its package, or choose another {kind.setting}",
         ) from error
     if not callable(make):
         raise ConfigError(
-            f"{what} is {_a(make)}, not a function",
+            f"{subject} is {_a(make)}, not a function",
             advice="its entry point must name a function that takes the options and returns the object",
         )
     try:
@@ -91,12 +91,12 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
         raise
     except BaseException as error:
         raise ConfigError(
-            f"cannot create {what}: {legible(named(error))}",
+            f"cannot create {subject}: {legible(named(error))}",
             advice=f"check {kind.setting}_options and its package",
         ) from error
     if not callable(method):
         raise ConfigError(
-            f"{what} is {_a(made)} without a method {kind.method}",
+            f"{subject} is {_a(made)} without a method {kind.method}",
             advice="docs/plug-ins.md describes the required methods",
         )
     return made

@@ -14,15 +14,15 @@ PATIENCE_SECONDS: Final = 30.0
 """Time that the leader waits for a plan or for the creation of a strategy."""
 
 
-def called(what: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
+def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
     """Return the result of the call. Exceptions propagate, except those that would terminate a thread or the
-    process, such as SystemExit: these are raised as `kind`, with `what` in the message."""
+    process, such as SystemExit: these are raised as `kind`, with `subject` in the message."""
     try:
         return call()
     except Exception:
         raise
     except BaseException as error:
-        raise kind(f"{what} raised {legible(named(error))}") from error
+        raise kind(f"{subject} raised {legible(named(error))}") from error
 
 
 class PatientCalls:
@@ -33,17 +33,17 @@ class PatientCalls:
         self._seconds = seconds
         self._late: Future[Any] | None = None
 
-    def ask(self, what: str, call: Callable[[], _T]) -> _T:
-        """Return the result of the call. Raises its exceptions, and TimedOut with `what` in the message. The
-        call must only raise subclasses of Exception."""
+    def ask(self, subject: str, call: Callable[[], _T]) -> _T:
+        """Return the result of the call. Raises its exceptions, and TimedOut with `subject` in the message.
+        The call must only raise subclasses of Exception."""
         if self._late is not None and not self._late.done():
-            raise TimedOut(f"{what} has not returned from an earlier call yet")
+            raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()
         threading.Thread(target=_answer, args=(call, answer), name="plug-in", daemon=True).start()
         done, _ = wait([answer], self._seconds)
         if not done:
             self._late = answer
-            raise TimedOut(f"{what} has not returned within {self._seconds:g} s")
+            raise TimedOut(f"{subject} has not returned within {self._seconds:g} s")
         return answer.result()
 
 

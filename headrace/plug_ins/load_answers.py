@@ -39,13 +39,13 @@ class CheckedLoads:
         if problem := _problem_of_report(report):
             raise LoadUnavailable(f"load provider {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(report, LoadReport)
-        asked = set(partitions)
+        requested = set(partitions)
         return replace(
             report,
-            loads={key: load for key, load in report.loads.items() if key in asked},
+            loads={key: load for key, load in report.loads.items() if key in requested},
             provider=self._name,
-            notes=tuple(legible(str(one), _LONGEST_NOTE) for one in report.notes[:_MOST_NOTES]),
-            at_least=frozenset(asked.intersection(report.at_least)),
+            notes=tuple(legible(str(note), _LONGEST_NOTE) for note in report.notes[:_MOST_NOTES]),
+            at_least=frozenset(requested.intersection(report.at_least)),
         )
 
 
@@ -88,13 +88,13 @@ def _problem_of_report(report: object) -> str:
 def _problem_of_load(load: object) -> str:
     if not isinstance(load, PartitionLoad):
         return f"{type(load).__name__}, expected PartitionLoad"
-    for what, rate in (("bytes", load.bytes_per_second), ("messages", load.messages_per_second)):
-        if rate is None and what == "messages":
+    for unit, rate in (("bytes", load.bytes_per_second), ("messages", load.messages_per_second)):
+        if rate is None and unit == "messages":
             continue
         if isinstance(rate, bool) or not isinstance(rate, int | float):
-            return f"{what} per second of type {type(rate).__name__}, expected a number"
+            return f"{unit} per second of type {type(rate).__name__}, expected a number"
         if not 0 <= rate <= HIGHEST_RATE:  # also false for NaN
-            return f"{shown(rate)} {what} per second, expected 0 to {HIGHEST_RATE:.0e}"
+            return f"{shown(rate)} {unit} per second, expected 0 to {HIGHEST_RATE:.0e}"
     if not isinstance(load.level, LoadLevel) or not isinstance(load.rate_source, RateSource):
         return f"unknown level {shown(load.level)} or rate source {shown(load.rate_source)}"
     return _problem_of_time(load.measured_at_ms)
@@ -110,7 +110,7 @@ def _problem_of_freshness(answer: object) -> str:
     if math.isnan(answer.stale_after_ms) or answer.stale_after_ms < 0:
         return f"returned stale_after_ms {shown(answer.stale_after_ms)}, expected 0 or more"
     counts = [answer.behind, *([] if answer.measured is None else [answer.measured])]
-    if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in counts):
+    if any(isinstance(count, bool) or not isinstance(count, int) or count < 0 for count in counts):
         return f"returned invalid counts: measured {shown(answer.measured)}, behind {shown(answer.behind)}"
     return ""
 

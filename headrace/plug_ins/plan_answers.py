@@ -30,20 +30,20 @@ class CheckedStrategy:
     def plan(self, request: PlanningRequest) -> GroupPlan:
         """Return the plan; partitions that it omits are unplaced. Raises PlanRejected, TimedOut, and the
         errors of the strategy."""
-        what = f"placement strategy {self._name}"
+        subject = f"placement strategy {self._name}"
         answer: object = self._calls.ask(
-            what, lambda: called(what, lambda: self._strategy.plan(request), PlanRejected)
+            subject, lambda: called(subject, lambda: self._strategy.plan(request), PlanRejected)
         )
         if problem := _problem(answer):
-            raise PlanRejected(f"{what} {problem}", advice=WHAT_IT_MAY_ANSWER)
+            raise PlanRejected(f"{subject} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(answer, GroupPlan)
         answer.check(request)
         held = frozenset[TopicPartition]().union(*answer.tasks.values())
         return replace(
             answer,
             tasks={task: frozenset(some) for task, some in answer.tasks.items()},
-            unplaced=tuple(one for one in request.partitions if one not in held),
-            reasons=tuple(legible(str(one)) for one in answer.reasons),
+            unplaced=tuple(partition for partition in request.partitions if partition not in held),
+            reasons=tuple(legible(str(reason)) for reason in answer.reasons),
             stage=legible(answer.stage),
         )
 
@@ -59,10 +59,10 @@ def _problem(answer: object) -> str:
     loads, causes = answer.loads_bytes_per_second, answer.move_reasons or {}
     if not isinstance(loads, Mapping) or not all(map(_is_rate, loads.values())):
         return "returned loads_bytes_per_second that is not a mapping of tasks to finite rates"
-    if not isinstance(causes, Mapping) or not all(isinstance(one, str) for one in causes.values()):
+    if not isinstance(causes, Mapping) or not all(isinstance(cause, str) for cause in causes.values()):
         return "returned move_reasons that is not a mapping of partitions to text"
-    for one in fields(GroupPlan):
-        if problem := _problem_of_field(one.name, str(one.type), getattr(answer, one.name)):
+    for field in fields(GroupPlan):
+        if problem := _problem_of_field(field.name, str(field.type), getattr(answer, field.name)):
             return problem
     return ""
 

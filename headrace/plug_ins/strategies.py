@@ -52,8 +52,8 @@ class ChosenStrategies:
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))
-                what = f"the package of placement strategy {name!r}"
-                self._made[name] = calls.ask(what, lambda: self._make(name))
+                subject = f"the package of placement strategy {name!r}"
+                self._made[name] = calls.ask(subject, lambda: self._make(name))
             except (ConfigError, TimedOut) as error:
                 reason = legible(str(error))
                 if self._missing.get(name) != reason:

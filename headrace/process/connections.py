@@ -169,16 +169,16 @@ class BoundedProtocol(H11Protocol):
         elif state is not h11.IDLE or self._waits_for == "body":
             self._wait_for("")
 
-    def _wait_for(self, what: str, seconds: float = 0.0) -> None:
+    def _wait_for(self, awaited: str, seconds: float = 0.0) -> None:
         """Set one deadline for the whole part of a request, regardless of how often data arrives. An empty
-        `what` cancels the deadline."""
-        if what == self._waits_for:
+        `awaited` cancels the deadline."""
+        if awaited == self._waits_for:
             return
-        self._waits_for = what
+        self._waits_for = awaited
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        if what:
+        if awaited:
             self._deadline = self.loop.call_later(seconds, self._too_late)
 
     def _too_late(self) -> None:

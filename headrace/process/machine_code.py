@@ -127,7 +127,7 @@ def take(home: Path = HOME) -> bool:
 def data_plane() -> str:
     """Return whether this process runs the modules `compiled` or `interpreted`."""
     modules = [importlib.import_module(one.replace("/", ".")) for one in MODULES]
-    return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in modules) else INTERPRETED
+    return COMPILED if all(str(module.__file__).endswith(_SUFFIX) for module in modules) else INTERPRETED
 
 
 def main(arguments: Sequence[str]) -> int:

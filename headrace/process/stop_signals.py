@@ -36,14 +36,14 @@ def ignore_stop_signals() -> None:
 
 
 @contextmanager
-def cleaning_up(say: Callable[[str], None]) -> Iterator[None]:
+def cleaning_up(echo: Callable[[str], None]) -> Iterator[None]:
     """Raise SystemExit in the block on SIGINT, SIGTERM and SIGHUP, so that cleanup runs. The exit code is 128
     plus the signal number."""
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
         for other in before:  # further signals must not interrupt the cleanup
             signal.signal(other, signal.SIG_IGN)
-        say("stopping all started processes")
+        echo("stopping all started processes")
         raise SystemExit(128 + number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -128,8 +128,8 @@ def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
     """Format a subject in the form of `ssl` according to RFC 4514, most specific part first. Separators in
     values are escaped."""
     return ",".join(
-        "+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in one)
-        for one in reversed(parts)
+        "+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in part)
+        for part in reversed(parts)
     )
 
 

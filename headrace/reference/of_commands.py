@@ -95,8 +95,8 @@ def commands_of(parent: typer.Context) -> Iterator[typer.Context]:
 
 def _parameters(kind: str, context: typer.Context) -> Iterator[Parameter]:
     """Yield the arguments (`kind` "argument") or options of a command, in order, without `--help`."""
-    for one in context.command.params:
-        shown = one.get_help_record(context) if one.param_type_name == kind else None
+    for param in context.command.params:
+        shown = param.get_help_record(context) if param.param_type_name == kind else None
         if shown is None:
             continue
         names, meaning = shown

@@ -130,12 +130,14 @@ def metrics_reference() -> str:
     """Return Markdown with a table for each exporter."""
     sections = [_INTRODUCTION]
     for title, metrics in described().items():
-        rows = [_row(one) for one in sorted(metrics, key=lambda one: one.name)]
+        rows = [_row(metric) for metric in sorted(metrics, key=lambda metric: metric.name)]
         head = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|"
         sections.append(f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n")
     sections.append(_OTHERS)
     for title, rows_of_others in (("MirrorMaker 2", MIRROR_MAKER), ("Brooklin", BROOKLIN)):
-        others = "\n".join(f"| {_theirs(one)} | {_code(one.ours)} | {one.note} |" for one in rows_of_others)
+        others = "\n".join(
+            f"| {_theirs(other)} | {_code(other.ours)} | {other.note} |" for other in rows_of_others
+        )
         sections.append(f"### {title}\n\n| {title} | here | |\n|---|---|---|\n{others}\n")
     return "\n".join(sections)
 
@@ -143,11 +145,11 @@ def metrics_reference() -> str:
 def described() -> Mapping[str, Sequence[DescribedMetric]]:
     """Return every metric, by exporter."""
     collectors = (InstanceCollector(_Nothing(), SystemClock()), AdviceCollector(lambda: None))
-    instance = [family for one in collectors for family in one.collect()]
+    instance = [family for collector in collectors for family in collector.collect()]
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)
     return {
-        "Metrics of an instance": [_of(one, getattr(one, "_labelnames", ())) for one in instance],
+        "Metrics of an instance": [_described(one, getattr(one, "_labelnames", ())) for one in instance],
         "Metrics of the monitor": list(_registered(AlertMetrics().registry)),
         "Metrics of the Spark job": list(_registered(job.registry)),
     }
@@ -160,22 +162,26 @@ def _registered(registry: CollectorRegistry) -> Iterator[DescribedMetric]:
     for collector in collectors:
         kept = getattr(collector, "_labelnames", ())
         for family in collector.collect():
-            yield _of(family, getattr(family, "_labelnames", kept))
+            yield _described(family, getattr(family, "_labelnames", kept))
 
 
-def _of(family: Metric, labels: Sequence[str]) -> DescribedMetric:
+def _described(family: Metric, labels: Sequence[str]) -> DescribedMetric:
     name = f"{family.name}_total" if family.type == "counter" else family.name
     return DescribedMetric(name, family.type, family.documentation, tuple(labels))
 
 
-def _row(one: DescribedMetric) -> str:
-    labels = ", ".join(f"`{label}`" for label in one.labels)
-    return f"| `{one.name}` | {one.kind} | {one.unit} | {labels} | {one.text} |"
+def _row(metric: DescribedMetric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {metric.text} |"
 
 
-def _theirs(one: MetricEquivalent) -> str:
+def _theirs(equivalent: MetricEquivalent) -> str:
     """Format names as code; leave remarks in brackets unchanged."""
-    return one.theirs if one.theirs.startswith("(") else ", ".join(map(_code, one.theirs.split(", ")))
+    return (
+        equivalent.theirs
+        if equivalent.theirs.startswith("(")
+        else ", ".join(map(_code, equivalent.theirs.split(", ")))
+    )
 
 
 def _code(text: str) -> str:

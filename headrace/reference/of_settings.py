@@ -98,7 +98,7 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{toml_text(value)}`" for value in arguments)
     if origin in (UnionType, Union):
-        return " or ".join(_type(one) for one in arguments if one is not NoneType)
+        return " or ".join(_type(argument) for argument in arguments if argument is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return ", ".join(f"`{toml_text(one.value)}`" for one in annotation)
     if origin is list:

@@ -37,7 +37,7 @@ def origins(
 
 def _origin(path: tuple[str, ...], document: Mapping[str, Any], variables: set[str]) -> SettingOrigin:
     beginnings = [path[:length] for length in range(1, len(path) + 1)]
-    if any(f"{PREFIX}{'__'.join(one)}".upper() in variables for one in beginnings):
+    if any(f"{PREFIX}{'__'.join(beginning)}".upper() in variables for beginning in beginnings):
         return SettingOrigin.ENVIRONMENT
     inner: Any = document
     for name in path:

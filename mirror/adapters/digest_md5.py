@@ -31,10 +31,10 @@ class DigestMd5:
 
     def answer(self, challenge: bytes) -> bytes:
         """Return the client's proof. `digest-uri` is `<service>/<host>`."""
-        said = directives(challenge)
-        if "nonce" not in said or "auth" not in said.get("qop", "auth").split(","):
+        challenged = directives(challenge)
+        if "nonce" not in challenged or "auth" not in challenged.get("qop", "auth").split(","):
             raise NotAuthorized("the server did not send a DIGEST-MD5 challenge")
-        realm, nonce = said.get("realm", ""), said["nonce"]
+        realm, nonce = challenged.get("realm", ""), challenged["nonce"]
         secret = _md5(f"{self._username}:{realm}:{self._password}".encode())
         session = _md5(secret + f":{nonce}:{self._own_nonce}".encode()).hex()
         middle = f"{nonce}:{_COUNT}:{self._own_nonce}:auth"
@@ -67,8 +67,8 @@ def directives(text: bytes) -> dict[str, str]:
     }
 
 
-def _proof(session: str, middle: str, what: str) -> str:
-    return _md5(f"{session}:{middle}:{_md5(what.encode()).hex()}".encode()).hex()
+def _proof(session: str, middle: str, uri: str) -> str:
+    return _md5(f"{session}:{middle}:{_md5(uri.encode()).hex()}".encode()).hex()
 
 
 def _md5(data: bytes) -> bytes:

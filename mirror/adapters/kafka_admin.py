@@ -123,9 +123,9 @@ class KafkaAdmin:
         """Close the connections in the background; the next call opens new ones."""
         self._loop.post(lambda _: self._session.close())
 
-    def _ask(self, what: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
+    def _ask(self, operation: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
         session = self._session
-        return self._loop.ask(what, self._deadline_seconds, lambda loop: session.ask(loop, question))
+        return self._loop.ask(operation, self._deadline_seconds, lambda loop: session.ask(loop, question))
 
 
 async def _identity(cluster: Cluster) -> str:
@@ -146,8 +146,8 @@ async def _counts(cluster: Cluster) -> Mapping[str, int]:
 async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:
     found: list[TopicMetadata] = []
     for page in _pages(names):
-        asked = set(page)
-        found += [one for one in (await cluster.ask(metadata(page))).topics if one.name in asked]
+        wanted = set(page)
+        found += [topic for topic in (await cluster.ask(metadata(page))).topics if topic.name in wanted]
     return found
 
 

@@ -30,7 +30,7 @@ def ready(
         poll.register(number, events)
     found = dict(poll.poll(None if timeout is None else math.ceil(timeout * 1000)))
     return (
-        [one for one in readers if found.get(one.fileno(), 0) & ~select.POLLOUT],
-        [one for one in writers if found.get(one.fileno(), 0) & ~select.POLLIN],
+        [reader for reader in readers if found.get(reader.fileno(), 0) & ~select.POLLOUT],
+        [writer for writer in writers if found.get(writer.fileno(), 0) & ~select.POLLIN],
         [],
     )

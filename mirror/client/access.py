@@ -104,6 +104,6 @@ def access_from(document: Mapping[str, Any]) -> ClusterAccess:
 def endpoints(addresses: str) -> tuple[Endpoint, ...]:
     """Return the endpoints in `host:port[,host:port…]`, such as `[::1]:9092`. Raises ConfigError."""
     try:
-        return tuple(Endpoint(*one) for one in bootstrap_servers("bootstrap_servers", addresses))
+        return tuple(Endpoint(*server) for server in bootstrap_servers("bootstrap_servers", addresses))
     except InvalidRequest as error:
         raise ConfigError(error.message, advice=error.advice) from error

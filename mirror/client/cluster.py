@@ -69,7 +69,7 @@ class Cluster:
         self.silence = ""
         """Description of that broker and its delay."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
-        self._asked: set[str] = set()
+        self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
         self._sought: dict[int, set[str]] = {}
@@ -236,14 +236,14 @@ class Cluster:
 
     async def refresh(self, topics: Iterable[str]) -> None:
         """Refresh the brokers and these topics. Combines concurrent calls. Raises Unreachable."""
-        self._asked.update(topics)
+        self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
         await self._refreshed
 
     async def _refresh(self) -> None:
         await self._loop.sleep(0.0)
-        names, self._asked = sorted(self._asked), set()
+        names, self._wanted_topics = sorted(self._wanted_topics), set()
         self._refreshed = None
         for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
             self._learn(await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE])))
@@ -341,7 +341,7 @@ class Cluster:
             _log.debug("%s: %s", self.name, error)
 
     async def offsets(
-        self, asked: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
+        self, wanted: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
         """Return offsets by time (see `list_offsets`), requested from the leaders of the partitions.
 
@@ -349,11 +349,11 @@ class Cluster:
         code. Raises Unreachable if none has a response.
         """
         found: dict[TopicPartition, OffsetAnswer] = {}
-        if not asked:
+        if not wanted:
             return found
 
         async def attempt() -> None:
-            missing = {place: when for place, when in asked.items() if place not in found}
+            missing = {place: when for place, when in wanted.items() if place not in found}
             await self.refresh({place.topic for place in missing if self.leader(place) is None})
             try:
                 codes = await self._ask_leaders(missing, found, committed=committed)
@@ -364,8 +364,8 @@ class Cluster:
                 # A newly elected leader does not know its topic yet. `error_of` would map that to
                 # TopicMissing, a permanent error, although the topic is in the metadata.
                 await self.refresh({place.topic for place in missing})
-                said = name_of(codes[0])
-                raise Unreachable(f"ListOffsets request to {self.name}: broker returned {said}")
+                code = name_of(codes[0])
+                raise Unreachable(f"ListOffsets request to {self.name}: broker returned {code}")
 
         try:
             await self.patiently(attempt, seconds)
@@ -373,7 +373,7 @@ class Cluster:
             if not found:
                 raise
         nothing = OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1)
-        return {place: found.get(place, nothing) for place in asked}
+        return {place: found.get(place, nothing) for place in wanted}
 
     async def _ask_leaders(
         self,

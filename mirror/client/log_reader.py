@@ -61,8 +61,8 @@ def _ask(
     if version >= fetch.BY_ID_FROM and not topic_id:
         version = fetch.BY_ID_FROM - 1
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
-    asked = {topic: [(place.partition, position)]}
-    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, asked))
+    positions = {topic: [(place.partition, position)]}
+    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, positions))
     promise = Promise[FetchedPartition | None]()
 
     def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
@@ -119,7 +119,7 @@ class PartitionRange:
         self._committed = committed
         self._on_damage = on_damage
         self._bytes = _STEP_BYTES
-        self._asked = -1
+        self._requested = -1
         self.position = start
         """Next offset to read."""
 
@@ -129,9 +129,9 @@ class PartitionRange:
         Retries transient errors; raises others as `fetch_once` does.
         """
         while self.position < self._end:
-            if self.position == self._asked:
+            if self.position == self._requested:
                 self._bytes *= 2  # the batch is larger than the limit of the last fetch
-            self._asked = self.position
+            self._requested = self.position
             part = await self._cluster.patiently(self._fetch, topic=self._place.topic)
             if len(part.records):
                 return part

@@ -34,7 +34,8 @@ class Promptness:
     """Detects whether the responses of a connection are much later than requested.
 
     A late response counts until a prompt one arrives, since the next one may be just as late. Times are
-    monotonic seconds; `asked` is when the response was due, not counting transfer and the broker's own time.
+    monotonic seconds; `sent_at` is when the response was due, not counting transfer and the broker's own
+    time.
     """
 
     __slots__ = ("_until", "seconds", "since")
@@ -46,25 +47,25 @@ class Promptness:
         """Approximate delay; updated only if it halves or doubles."""
         self._until = inf
 
-    def answered(self, asked: float, now: float, size: int) -> None:
+    def answered(self, sent_at: float, now: float, size: int) -> None:
         """Record a response of `size` bytes."""
-        took = now - asked - size / SLOWEST_LINK
+        took = now - sent_at - size / SLOWEST_LINK
         if took < PATIENCE_SECONDS:
             self.since, self.seconds = inf, 0.0
             return
-        self.since = min(self.since, asked)
+        self.since = min(self.since, sent_at)
         self._until = now + PATIENCE_SECONDS
         if not self.seconds / 2 < took < self.seconds * 2:
             self.seconds = took
 
-    def silence(self, asked: float, now: float) -> tuple[float, str]:
+    def silence(self, sent_at: float, now: float) -> tuple[float, str]:
         """Return since when the broker is late and a description, given the oldest due time (infinity: none).
 
         A broker without further requests soon stops counting as slow.
         """
-        if self.since == inf or (asked == inf and now >= self._until):
-            return asked, "does not answer"
-        is_worse = now - asked >= 2 * self.seconds
+        if self.since == inf or (sent_at == inf and now >= self._until):
+            return sent_at, "does not answer"
+        is_worse = now - sent_at >= 2 * self.seconds
         return self.since, "does not answer" if is_worse else f"answers after {self.seconds:.0f} s"
 
 
@@ -117,9 +118,9 @@ class Reachability:
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
         """Keep only these brokers; no connections to others will be attempted."""
-        for gone in self._trying.keys() - set(endpoints):
-            del self._trying[gone]
-            self._outages.succeeded(_name(gone), 0.0)
+        for endpoint in self._trying.keys() - set(endpoints):
+            del self._trying[endpoint]
+            self._outages.succeeded(_name(endpoint), 0.0)
 
     def silence(self) -> tuple[float, str]:
         """Return the start and reason of the longest outage of a broker; (infinity, "") if none."""

@@ -122,17 +122,17 @@ class Admission:
     strategies: Callable[[], Collection[str]] = lambda: ()
     providers: Callable[[], Collection[str]] = lambda: ()
 
-    def reason(self, who: str, alias: ClusterRef, access: ClusterUse) -> str | None:
+    def reason(self, owner: str, alias: ClusterRef, access: ClusterUse) -> str | None:
         """Return why an owner or a principal lacks this access to a configured cluster; None if it has it."""
         names = self._rights(alias).names(access)
-        if any(name == "*" or fnmatchcase(who, name) for name in names):
+        if any(name == "*" or fnmatchcase(owner, name) for name in names):
             return None
-        what = {
+        use = {
             ClusterUse.READ: "read from",
             ClusterUse.WRITE: "write to",
             ClusterUse.ADOPT: "write to existing topics of",
         }[access]
-        return f"{shown(who)} may not {what} cluster {alias}"
+        return f"{shown(owner)} may not {use} cluster {alias}"
 
     def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
         """Check a new or changed definition. Raises InvalidRequest with every invalid field.
@@ -145,7 +145,7 @@ class Admission:
             _check_looks(new, found)
             for detail, advice in self._foreign_groups(new, same_as):
                 found.refuse("/name", detail, advice)
-        if former is None or _asks_for(former, principal) != _asks_for(new, principal):
+        if former is None or _permission_key(former, principal) != _permission_key(new, principal):
             for use, detail, advice in self._problems(new, same_as, principal or _owner(new)):
                 found.refuse(use.pointer, detail, advice)
         _check_owner(new, former, found)
@@ -167,13 +167,15 @@ class Admission:
         found.check(InvalidRequest)
 
     def check_clusters(
-        self, one: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
+        self, datastream: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
         """Check the use of only these clusters by a stored datastream, as `check` does. Raises
         InvalidRequest.
         """
         found = FieldProblems()
-        for use, detail, advice in self._problems(one, same_as, principal or _owner(one), clusters):
+        for use, detail, advice in self._problems(
+            datastream, same_as, principal or _owner(datastream), clusters
+        ):
             found.refuse(use.pointer, detail, advice)
         found.check(InvalidRequest)
 
@@ -208,7 +210,7 @@ class Admission:
     @property
     def limits_partitions(self) -> bool:
         """True if any owner has a quota of partitions."""
-        return any(one.partitions for one in self.quotas.values())
+        return any(quota.partitions for quota in self.quotas.values())
 
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
@@ -217,41 +219,45 @@ class Admission:
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(
-        self, one: Datastream, same_as: SameAs, who: str, clusters: Collection[ClusterRef] | None = None
+        self,
+        datastream: Datastream,
+        same_as: SameAs,
+        owner: str,
+        clusters: Collection[ClusterRef] | None = None,
     ) -> list[_AdmissionProblem]:
         """Return the rejected uses of a datastream, at `clusters` only unless that is None."""
         found = []
-        for use in _uses(one):
+        for use in _uses(datastream):
             if clusters is not None and use.cluster not in clusters:
                 continue
             if use.access is not ClusterUse.ADOPT and (problem := self._unknown(use)):
                 found.append(problem)
                 continue
             for alias in self._aliases(use.cluster, same_as):
-                reason = self.reason(who, alias, use.access)
+                reason = self.reason(owner, alias, use.access)
                 if reason is not None:
                     same = "" if alias == use.cluster else f" (which {use.cluster} is, or may be)"
                     advice = f"ask the operator to change [clusters.{alias}] of the settings"
                     found.append(_AdmissionProblem(use, f"{reason}{same}", advice))
         return found
 
-    def _foreign_groups(self, one: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
+    def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
         """Return the problems of the group as which it commits positions, each with advice.
 
         Another group than its name requires a separate right (`api.access.rights`).
         """
-        if one.consumer_group != one.name:
+        if datastream.consumer_group != datastream.name:
             return []
-        aliases = self._aliases(one.source, same_as)
+        aliases = self._aliases(datastream.source, same_as)
         return [
             (
-                f"the consumer group {shown(one.consumer_group)} of its positions is not allowed"
+                f"the consumer group {shown(datastream.consumer_group)} of its positions is not allowed"
                 f" for datastreams at cluster {alias}",
                 f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
                 f" ([clusters.{alias}] groups), or have an operator set {GROUP_ID}",
             )
             for alias in aliases
-            if (rights := self.clusters.get(alias)) and not rights.has_group(one.consumer_group)
+            if (rights := self.clusters.get(alias)) and not rights.has_group(datastream.consumer_group)
         ]
 
     def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
@@ -286,16 +292,16 @@ class Admission:
 
     def _is_allowed(self, address: str) -> bool:
         servers = bootstrap_servers("the cluster", address)
-        return all(any(is_like(one, pattern) for pattern in self.addresses) for one in servers)
+        return all(any(is_like(server, pattern) for pattern in self.addresses) for server in servers)
 
 
 def _check_is_there(
-    key: str, what: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
+    key: str, kind: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
 ) -> None:
     """Reject a choice under this key of a datastream's placement that is not available."""
     if name is not None and name not in (known := names()):
         advice = f"available: {', '.join(known)}" if known else ""
-        found.refuse(f"/placement/{key}", f"there is no {what} {shown(name)}", advice)
+        found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
@@ -303,13 +309,13 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
     return ()
 
 
-def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
+def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
     """Check that a new member of a group is like its members, because they share tasks.
 
     Raises InvalidRequest unless it has their owner, policies, limits and start, and the placement strategy
     and load provider that any member chooses.
     """
-    for other in mates:
+    for other in members:
         if differing := _differing(new, other):
             detail = (
                 f"datastreams of group {other.group} must be alike: its {differing} differs from {other.name}"
@@ -323,14 +329,14 @@ def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
 
 
 def check_staying(
-    before: Datastream, new: Datastream, mates: Iterable[tuple[Datastream, Datastream]]
+    before: Datastream, new: Datastream, members: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
     """Raise InvalidRequest if a change makes a member of a group differ from another one.
 
-    Compares owner, policies, start, placement strategy and load provider. `mates`: the other members before
+    Compares owner, policies, start, placement strategy and load provider. `members`: the other members before
     and after the same call.
     """
-    for other_before, other in mates:
+    for other_before, other in members:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
                 f"datastreams of group {other.group} must be alike: the {differing} of {new.name} would"
@@ -340,56 +346,59 @@ def check_staying(
             )
 
 
-def _parted(one: Datastream, other: Datastream) -> set[str]:
+def _parted(datastream: Datastream, other: Datastream) -> set[str]:
     """Return the attributes that already differ between two members, as earlier versions allowed."""
     theirs = _alike(other)
     return {
-        what
-        for what, value in _alike(one).items()
-        if value != theirs[what] and not (what in _MAY_BE_UNSAID and None in (value, theirs[what]))
+        trait
+        for trait, value in _alike(datastream).items()
+        if value != theirs[trait] and not (trait in _MAY_BE_UNSAID and None in (value, theirs[trait]))
     }
 
 
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
     """Return the first attribute that must be equal in a group but differs; empty if none."""
     parted = _parted(new, other)
-    return next((what for what in _alike(new) if what in parted and what not in but), "")
+    return next(
+        (trait for trait in _alike(new) if trait in parted and trait not in but),
+        "",
+    )
 
 
-def _alike(one: Datastream) -> dict[str, object]:
+def _alike(datastream: Datastream) -> dict[str, object]:
     """Return the attributes that members of a group have in common."""
     return {
-        "owner": _owner(one),
-        "policy": one.policy,
-        "limits": one.limits,
-        "start": (one.start, one.start_ms),
-        "placement strategy": one.placement.strategy,
-        "load provider": one.placement.load_provider,
+        "owner": _owner(datastream),
+        "policy": datastream.policy,
+        "limits": datastream.limits,
+        "start": (datastream.start, datastream.start_ms),
+        "placement strategy": datastream.placement.strategy,
+        "load provider": datastream.placement.load_provider,
     }
 
 
-def _uses(one: Datastream) -> list[_Use]:
+def _uses(datastream: Datastream) -> list[_Use]:
     found = [
-        _Use(one.source, ClusterUse.READ, "/source/cluster"),
-        _Use(one.destination, ClusterUse.WRITE, "/destination/cluster"),
+        _Use(datastream.source, ClusterUse.READ, "/source/cluster"),
+        _Use(datastream.destination, ClusterUse.WRITE, "/destination/cluster"),
     ]
-    if one.adopts:
-        found.append(_Use(one.destination, ClusterUse.ADOPT, "/destination/adopt"))
-    if one.grows_existing:
-        found.append(_Use(one.destination, ClusterUse.ADOPT, "/destination/grow_existing"))
+    if datastream.adopts:
+        found.append(_Use(datastream.destination, ClusterUse.ADOPT, "/destination/adopt"))
+    if datastream.grows_existing:
+        found.append(_Use(datastream.destination, ClusterUse.ADOPT, "/destination/grow_existing"))
     return found
 
 
-def _asks_for(one: Datastream, principal: str) -> tuple[object, ...]:
+def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
     """Return the parts of a definition that require rights, including the owner where owners hold the
     rights.
     """
-    whose = "" if principal else _owner(one)
-    return one.selection, whose, one.adopts, one.grows_existing
+    owner = "" if principal else _owner(datastream)
+    return datastream.selection, owner, datastream.adopts, datastream.grows_existing
 
 
-def _owner(one: Datastream) -> str:
-    return one.metadata.get(OWNER, "")
+def _owner(datastream: Datastream) -> str:
+    return datastream.metadata.get(OWNER, "")
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:

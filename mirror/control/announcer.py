@@ -81,7 +81,7 @@ class Announcer:
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
         """Announce a changed definition."""
-        fields = [one.pointer for one in definition_changes(before, after)]
+        fields = [change.pointer for change in definition_changes(before, after)]
         self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
         self._audit("change", after.name, before, after, command.requested_by, command.reason)
 
@@ -91,8 +91,8 @@ class Announcer:
         """Announce that a datastream was paused, resumed, stopped or deleted; None for a damaged
         definition.
         """
-        what = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
-        self._announce(command, command.name, what)
+        action = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
+        self._announce(command, command.name, action)
         self._audit(command.action, command.name, before, after, command.requested_by, command.reason)
 
     def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
@@ -101,8 +101,8 @@ class Announcer:
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())
         )
-        what = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
-        self._announce(command, command.name, what)
+        done = f"{'paused' if command.pause else 'resumed'} {shown}{_until(command.until_ms)}"
+        self._announce(command, command.name, done)
         action = f"{'pause' if command.pause else 'resume'} partitions"
         self._audit(action, command.name, before, after, command.requested_by, command.reason)
 
@@ -118,20 +118,20 @@ class Announcer:
         audit(action, name, self._caller, before, after, requested_by, reason)
 
     def _announce(
-        self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, what: str
+        self, command: ChangeStatus | ChangePauses | UpdateDatastream, name: DatastreamName, action: str
     ) -> None:
-        event = self._event(command, name, what)
+        event = self._event(command, name, action)
         self._guard(event, lambda: self._events.append((event,)))
 
     def _event(
         self,
         command: CreateDatastream | ChangeStatus | ChangePauses | UpdateDatastream,
         name: DatastreamName,
-        what: str,
+        action: str,
     ) -> PlacementEvent:
         because = f": {command.reason}" if command.reason else ""
         place = f" (from {self._caller.remote})" if self._caller.name and self._caller.remote else ""
-        sentence = f"{command.requested_by or 'somebody'}{place} {what}{because}"
+        sentence = f"{command.requested_by or 'somebody'}{place} {action}{because}"
         return command_event(name, sentence, self._clock.now_ms())
 
     def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:

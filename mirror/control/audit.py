@@ -48,8 +48,8 @@ def audit(
         call=caller.request_id,
         requested_by=legible(requested_by),
         reason=legible(reason),
-        before=_values([(one.pointer, one.before) for one in changes] if before else []),
-        after=_values([(one.pointer, one.after) for one in changes] if after else []),
+        before=_values([(change.pointer, change.before) for change in changes] if before else []),
+        after=_values([(change.pointer, change.after) for change in changes] if after else []),
     )
 
 

@@ -15,14 +15,14 @@ from mirror.model.identifiers import DatastreamName
 class RequestedChange:
     """A requested change.
 
-    `before` and `after`: the datastream now and after the change; None if missing or unreadable. `mates`:
-    others whose tasks or positions are affected.
+    `before` and `after`: the datastream now and after the change; None if missing or unreadable.
+    `group_members`: others whose tasks or positions are affected.
     """
 
     name: DatastreamName
     before: Datastream | None
     after: Datastream | None
-    mates: tuple[Datastream, ...] = ()
+    group_members: tuple[Datastream, ...] = ()
 
 
 class Rights(Protocol):
@@ -72,16 +72,18 @@ class Caller:
         if isinstance(self.rights, EveryRight):
             return
         known = after or before
-        mates = tuple(
-            one for one in others() if known and one.name != name and _concerns(known, one, before is None)
+        members = tuple(
+            other
+            for other in others()
+            if known and other.name != name and _concerns(known, other, before is None)
         )
-        self.rights.check(RequestedChange(name, before, after, mates))
+        self.rights.check(RequestedChange(name, before, after, members))
 
-    def signed(self, said: str) -> str:
-        """Return the name to store as the requester. `said`: unverified name given in the call."""
-        if not self.name or said == self.name:
-            return said
-        return f"{self.name} (for {said})"[:LONGEST_NAME] if said else self.name
+    def signed(self, requested_by: str) -> str:
+        """Return the name to store as the requester. `requested_by`: unverified name given in the call."""
+        if not self.name or requested_by == self.name:
+            return requested_by
+        return f"{self.name} (for {requested_by})"[:LONGEST_NAME] if requested_by else self.name
 
 
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:

@@ -114,24 +114,24 @@ class Control:
 
     def check_right_to_group(self, group: GroupName) -> None:
         """Check as `check_right` does, for a datastream that has these tasks. Raises Forbidden."""
-        one = next((one for one in self.list().datastreams if one.group == group), None)
+        one = next((datastream for datastream in self.list().datastreams if datastream.group == group), None)
         self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
 
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
         """Check that the caller may change every datastream. Raises Forbidden.
 
         `action`: name of the action in the audit."""
-        nobody = DatastreamName("")
-        self._check_right(nobody, None, None, of_tasks=False)
+        no_datastream = DatastreamName("")
+        self._check_right(no_datastream, None, None, of_tasks=False)
         if action:
-            audit(action, nobody, self._caller, None, None, self._caller.name, reason)
+            audit(action, no_datastream, self._caller, None, None, self._caller.name, reason)
 
     @property
     def groups(self) -> Groups:
         """The use cases for all datastreams that share tasks."""
         return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
 
-    def note_asked(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         """Record a request to the leader made by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
@@ -167,7 +167,7 @@ class Control:
     def _create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream. Raises VersionConflict if another call changed the input of the checks."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
-        created, others = self._there(command.datastream)
+        created, others = self._existing(command.datastream)
         if created is not None:
             return created
         datastream = self._checks.created(command, others, self._caller.name)
@@ -182,31 +182,31 @@ class Control:
         self._announcer.created(command, stored.datastream, event)
         return stored
 
-    def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
+    def _existing(self, definition: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
         """Return the definition that the same call created before, and the other datastreams.
 
         Raises AlreadyExists, KeyReused, Forbidden."""
-        found, name = self.list(), asked.name
-        others = [one for one in found.datastreams if one.name != name]
-        self._caller.check(name, None, asked, lambda: others)
+        found, name = self.list(), definition.name
+        others = [datastream for datastream in found.datastreams if datastream.name != name]
+        self._caller.check(name, None, definition, lambda: others)
         is_listed = len(others) < len(found.datastreams) or any(one.name == name for one in found.damaged)
-        return self._created_before(asked) if is_listed else None, others
+        return self._created_before(definition) if is_listed else None, others
 
-    def _created_before(self, asked: Datastream) -> StoredDatastream | None:
+    def _created_before(self, definition: Datastream) -> StoredDatastream | None:
         """Return the definition that the same call created before; None if the name is unused.
 
         Raises AlreadyExists and KeyReused."""
         try:
-            found = self._definitions.look(asked.name)
+            found = self._definitions.look(definition.name)
         except NotFound:
             return None
-        creation = asked.creation
+        creation = definition.creation
         if isinstance(found, DamagedDefinition) or creation is None:
-            raise taken(asked.name)
+            raise taken(definition.name)
         if not creation.has_key_of(found.datastream.creation):
-            raise taken(asked.name)
+            raise taken(definition.name)
         if found.datastream.creation != creation:
-            raise reused(asked.name)
+            raise reused(definition.name)
         return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
@@ -254,7 +254,7 @@ class Control:
         """Check changes and return a guard that fails if the input of the checks changes meanwhile.
 
         Raises the exceptions of the checks."""
-        guard = self._definitions.guard(self._checks.guarded([one.after for one in commands]))
+        guard = self._definitions.guard(self._checks.guarded([command.after for command in commands]))
         self.check_update(commands)
         return guard
 
@@ -409,7 +409,7 @@ class Control:
 
         Raises the exceptions of executing it."""
         if isinstance(command, CreateDatastream):
-            created, others = self._there(command.datastream)
+            created, others = self._existing(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
             return None, self._checks.created(command, others, self._caller.name)

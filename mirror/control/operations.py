@@ -51,8 +51,8 @@ class Operations:
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
-        halts = (halting(one) for one in definitions.datastreams)
-        return next((one for one in halts if one is not None and one.identity == identity), None)
+        halts = (halting(datastream) for datastream in definitions.datastreams)
+        return next((halt for halt in halts if halt is not None and halt.identity == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
         """Return the known operations by id.
@@ -60,8 +60,8 @@ class Operations:
         An operation ends in one transaction, and running ones are read first, so none that ends meanwhile is
         missed.
         """
-        halts = (halting(one) for one in definitions.datastreams)
-        running = [one for one in halts if one is not None and one.state is OperationState.RUNNING]
+        halts = (halting(datastream) for datastream in definitions.datastreams)
+        running = [halt for halt in halts if halt is not None and halt.state is OperationState.RUNNING]
         queued = [waiting(one) for one in self._requests.waiting()]
         over = self._outcomes.newest(self._clock.now_ms())
         found = {one.identity: one for one in (*reversed(over), *queued, *running)}

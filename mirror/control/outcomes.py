@@ -56,8 +56,8 @@ def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Dat
     until_ms = later_end(halt.until_ms, command.until_ms)
     if until_ms == halt.until_ms:
         return datastream
-    who, why = command.requested_by or halt.requested_by, command.reason or halt.reason
-    return replace(datastream, halt=Halt(why, halt.since_ms, who, until_ms))
+    requester, why = command.requested_by or halt.requested_by, command.reason or halt.reason
+    return replace(datastream, halt=Halt(why, halt.since_ms, requester, until_ms))
 
 
 def check_ready(datastream: Datastream) -> None:

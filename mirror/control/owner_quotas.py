@@ -43,7 +43,7 @@ def check_quota(
     """
     owner = _owner(new)
     quota = quota_of(quotas, owner)
-    mine = [one for one in others if _owner(one) == owner and one.name != new.name]
+    mine = [other for other in others if _owner(other) == owner and other.name != new.name]
     comes = former is None or _owner(former) != owner
     if comes and 0 < quota.datastreams <= len(mine):
         _refuse(
@@ -69,7 +69,7 @@ def counted_with(
     owner = _owner(new)
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):
         return []
-    return [new, *(one for one in others if _owner(one) == owner and one.name != new.name)]
+    return [new, *(other for other in others if _owner(other) == owner and other.name != new.name)]
 
 
 def check_partitions(
@@ -137,9 +137,11 @@ def _waiting(
         else:
             left -= more
     together = f"the datastreams of {shown(owner)} may copy {counted(most, 'partition')} together"
-    told = f"{together}, of which {most - left} are taken"
+    quota = f"{together}, of which {most - left} are taken"
     return {
-        key: IncompleteTopic(copied[key], f"{counted(more, 'partition waits', 'partitions wait')}, as {told}")
+        key: IncompleteTopic(
+            copied[key], f"{counted(more, 'partition waits', 'partitions wait')}, as {quota}"
+        )
         for key, more in found.items()
     }
 
@@ -155,8 +157,8 @@ def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
     return dict(entries())
 
 
-def _chosen(one: Datastream) -> tuple[object, ...]:
-    return one.source, one.selection, _owner(one)
+def _chosen(datastream: Datastream) -> tuple[object, ...]:
+    return datastream.source, datastream.selection, _owner(datastream)
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
@@ -176,12 +178,12 @@ def _takes_more(former: Datastream, new: Datastream) -> bool:
     return before != after and (after == 0 or 0 < before < after)
 
 
-def _rate(one: Datastream) -> int:
-    return one.policy.bytes_per_second
+def _rate(datastream: Datastream) -> int:
+    return datastream.policy.bytes_per_second
 
 
-def _owner(one: Datastream) -> str:
-    return one.metadata.get(OWNER, "")
+def _owner(datastream: Datastream) -> str:
+    return datastream.metadata.get(OWNER, "")
 
 
 def _refuse(pointer: str, detail: str) -> None:

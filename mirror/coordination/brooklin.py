@@ -119,7 +119,7 @@ def _numbers(texts: Sequence[object]) -> frozenset[int] | None:
     numbers = {str(text) for text in texts}
     if "*" in numbers:
         return None
-    return frozenset(bounds.digits("a partition", one, 0, bounds.LARGEST_PARTITION) for one in numbers)
+    return frozenset(bounds.digits("a partition", number, 0, bounds.LARGEST_PARTITION) for number in numbers)
 
 
 def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:

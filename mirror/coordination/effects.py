@@ -54,7 +54,7 @@ class PlannedDatastreams:
     @property
     def tasks(self) -> int:
         """Number of their tasks that have partitions."""
-        groups = {one.group for one in self.datastreams}
+        groups = {datastream.group for datastream in self.datastreams}
         return sum(bool(one.partitions) for group in groups for one in self.plan.of_group(GroupName(group)))
 
     def lanes(self) -> Mapping[LaneKey, tuple[LaneHome, LaneSpec]]:
@@ -86,21 +86,21 @@ def _effects(
             if home != next_home:
                 yield LaneEffect(key, home, next_home)
             elif needs_restart(spec, next_spec):
-                yield LaneEffect(key, home, next_home, _what_differs(spec, next_spec))
+                yield LaneEffect(key, home, next_home, _differing_fields(spec, next_spec))
 
 
-def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
+def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
     """Return the names of the differing properties that are fixed when a lane starts."""
     found = [
         field.name
         for field in fields(LaneSpec)
         if field.name not in _IN_ITS_PLACE | {"policy"}
-        and getattr(one, field.name) != getattr(other, field.name)
+        and getattr(lane_spec, field.name) != getattr(other, field.name)
     ]
     found += [
         field.name
-        for field in fields(one.policy)
-        if field.name != _QUOTA and getattr(one.policy, field.name) != getattr(other.policy, field.name)
+        for field in fields(lane_spec.policy)
+        if field.name != _QUOTA and getattr(lane_spec.policy, field.name) != getattr(other.policy, field.name)
     ]
     return f"{', '.join(name.replace('_', ' ') for name in found)}: fixed when a lane starts"
 

@@ -62,17 +62,17 @@ Action = StoreDefinition | PublishPlan | CompleteRequest | RemoveDefinition
 
 
 def status_change(
-    one: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
+    datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
 ) -> StoreDefinition | None:
     """Return the transition of a datastream that only the leader performs; None if there is none."""
-    if one.status is DatastreamStatus.INITIALIZING:
-        return _change(one, "activate", "new datastream")
-    if one.status is DatastreamStatus.STOPPING and not _is_planned(one, datastreams, plan):
-        return _change(one, "settle", "no remaining tasks")
-    if _is_expired(one, now_ms):
-        expired = replace(one, halt=Halt(_EXPIRED, now_ms, TTL_MS))
+    if datastream.status is DatastreamStatus.INITIALIZING:
+        return _change(datastream, "activate", "new datastream")
+    if datastream.status is DatastreamStatus.STOPPING and not _is_planned(datastream, datastreams, plan):
+        return _change(datastream, "settle", "no remaining tasks")
+    if _is_expired(datastream, now_ms):
+        expired = replace(datastream, halt=Halt(_EXPIRED, now_ms, TTL_MS))
         return replace(_change(expired, "delete", f"deleted the datastream: {_EXPIRED}"), is_told=True)
-    ended = without_ended(one, now_ms)
+    ended = without_ended(datastream, now_ms)
     return StoreDefinition(ended.datastream, ended.sentence, is_told=True) if ended is not None else None
 
 
@@ -84,14 +84,16 @@ def _is_expired(datastream: Datastream, now_ms: int) -> bool:
 
 def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition]) -> tuple[Datastream, ...]:
     """Return the datastreams with the changes applied."""
-    changed = {one.datastream.name: one.datastream for one in changes}
-    return tuple(changed.get(one.name, one) for one in datastreams)
+    changed = {change.datastream.name: change.datastream for change in changes}
+    return tuple(changed.get(datastream.name, datastream) for datastream in datastreams)
 
 
-def is_over(one: Datastream, world: World, decision: Decision) -> bool:
+def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
     """Return whether a datastream is being deleted and nothing runs for it under the decision's plan."""
     plan = decision.plan or world.plan
-    return one.status is DatastreamStatus.DELETING and not _is_planned(one, world.datastreams, plan)
+    return datastream.status is DatastreamStatus.DELETING and not _is_planned(
+        datastream, world.datastreams, plan
+    )
 
 
 def leader_actions(
@@ -103,9 +105,11 @@ def leader_actions(
         *changes,
         *([PublishPlan(decision)] if decision.plan is not None else []),
         *(
-            CompleteRequest(one, decision.impossible.get(one.identity), _answer_to(one, world, decision))
-            for one in world.requests
-            if one.identity not in decision.postponed
+            CompleteRequest(
+                request, decision.impossible.get(request.identity), _answer_to(request, world, decision)
+            )
+            for request in world.requests
+            if request.identity not in decision.postponed
         ),
         *(RemoveDefinition(name) for name in over),
     )

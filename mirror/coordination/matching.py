@@ -77,27 +77,27 @@ class TopicMatching:
         self._limits = {name: one if name in changed else self.limits(name) for name, one in limits.items()}
         if changed:
             for cluster in self._clusters.values():
-                for wish in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
-                    del cluster.wanted[wish]
+                for key in [one for one in cluster.wanted if any(name in changed for name, _, _ in one)]:
+                    del cluster.wanted[key]
 
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that datastreams of one group should mirror; None if their source cluster did
         not respond. All have the same source, which `Control` ensures."""
-        wish = tuple((one.name, one.source, one.selection) for one in members)
-        if not wish:
+        key = tuple((member.name, member.source, member.selection) for member in members)
+        if not key:
             return frozenset()
-        if any(source not in topics for _, source, _ in wish):
+        if any(source not in topics for _, source, _ in key):
             return None
-        cluster = self._cluster(wish[0][1], topics)
-        found = cluster.wanted.get(wish)
+        cluster = self._cluster(key[0][1], topics)
+        found = cluster.wanted.get(key)
         if found is None:
-            found = cluster.wanted[wish] = frozenset(
+            found = cluster.wanted[key] = frozenset(
                 TopicPartition(topic, number)
-                for one in members
-                for topic in self.topics(one, topics)
-                for number in range(self._count(one, topic, topics))
+                for member in members
+                for topic in self.topics(member, topics)
+                for number in range(self._count(member, topic, topics))
             )
         return found
 
@@ -120,7 +120,7 @@ class TopicMatching:
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
-            return (nothing_matches(datastream),)
+            return (unmatched_selection(datastream),)
         known = cluster.without_effect.get(selection)
         if known is None:
             known = tuple(_without_effect(datastream.source, selection, sorted(chosen), cluster.names))
@@ -149,8 +149,8 @@ class TopicMatching:
                     stale.add(selection)
                     known.chosen[selection] = (chosen | more) - went
             known.counts, known.names = counts, sorted(counts)
-            for wish in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
-                del known.wanted[wish]
+            for key in [one for one in known.wanted if any(selection in stale for _, _, selection in one)]:
+                del known.wanted[key]
         return known
 
     def _chosen(self, cluster: _ClusterSelections, selection: TopicSelection) -> frozenset[str]:
@@ -168,7 +168,7 @@ class TopicMatching:
         return topic in self._own and not selection.takes_own(topic)
 
 
-def nothing_matches(datastream: Datastream) -> str:
+def unmatched_selection(datastream: Datastream) -> str:
     """Return the remark for a datastream that matches no listed topic of its source."""
     return (
         f"no topic of {datastream.source} matches {datastream.selection.include}"
@@ -185,25 +185,25 @@ def _without_effect(
         if not any(map(alone.matches, _beginning_with(alone.beginnings, chosen)))
     ]
     if idle:
-        yield selects_nothing(source, idle)
+        yield unmatched_alternatives(source, idle)
     if selection.excludes_none(names):
-        yield excludes_nothing(source, selection)
+        yield unmatched_exclude(source, selection)
 
 
-def selects_nothing(source: ClusterRef, alternatives: Sequence[str]) -> str:
+def unmatched_alternatives(source: ClusterRef, alternatives: Sequence[str]) -> str:
     """Return the remark for alternatives of a topic expression that match no topic."""
     listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
     return f"no topic of {source} matches {listed} of the topic expression"
 
 
-def excludes_nothing(source: ClusterRef, selection: TopicSelection) -> str:
+def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
     """Return the remark for an exclude expression that matches no topic."""
     return f"exclude {shown(selection.exclude)} matches no topic of {source}"
 
 
-def meant_otherwise(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
+def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
     """Return the names whose dots match another character in one of the selected topics."""
-    return frozenset(one for one in names if any(_stands_for(one, topic) for topic in selected))
+    return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 
 def _stands_for(name: str, topic: str) -> bool:
@@ -224,8 +224,8 @@ def _beginning_with(beginnings: Collection[str], names: Sequence[str]) -> Collec
     if len(beginnings) > len(names) or "" in beginnings:
         return names
     found: set[str] = set()
-    for one in beginnings:
-        first = bisect_left(names, one)
-        end = bisect_left(names, one + _AFTER_ALL, first)
+    for beginning in beginnings:
+        first = bisect_left(names, beginning)
+        end = bisect_left(names, beginning + _AFTER_ALL, first)
         found.update(names[first:end])
     return found

@@ -115,7 +115,7 @@ def _level(
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:
             return
-        heaviest = max(tasks[most], key=lambda one: (_load(loads, one), one))
+        heaviest = max(tasks[most], key=lambda task: (_load(loads, task), task))
         tasks[most].remove(heaviest)
         tasks[few].append(heaviest)
 

@@ -107,7 +107,7 @@ class World:
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
         """Mirrored datastreams by group, both sorted by name, without the refused ones."""
-        return groups_of(one for one in self.datastreams if one.name not in self.refused)
+        return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
     def wishes(self) -> WantedPartitions:
@@ -127,9 +127,9 @@ class World:
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
         """Datastreams that are paused as a whole, by group; their partitions keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
-        for one in self.datastreams:
-            if one.status is DatastreamStatus.PAUSED:
-                found.setdefault(one.group, []).append(one)
+        for datastream in self.datastreams:
+            if datastream.status is DatastreamStatus.PAUSED:
+                found.setdefault(datastream.group, []).append(datastream)
         return {group: tuple(members) for group, members in found.items()}
 
     def _kept_paused(self, group: GroupName) -> frozenset[TopicPartition]:
@@ -142,12 +142,12 @@ class World:
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
         """Requests to plan groups again."""
-        return tuple(one for one in self.requests if isinstance(one, RebalanceRequest))
+        return tuple(request for request in self.requests if isinstance(request, RebalanceRequest))
 
     @property
     def moves(self) -> tuple[MoveRequest, ...]:
         """Requests to bring partitions to an instance."""
-        return tuple(one for one in self.requests if isinstance(one, MoveRequest))
+        return tuple(request for request in self.requests if isinstance(request, MoveRequest))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Decision:
         """True if every planned group was planned by measured loads, however old; if False, an absence of
         moves does not mean that no move would help."""
         reports = [self.loads.get(group) for group in self.group_plans]
-        return all(one is not None and not one.is_blind for one in reports)
+        return all(report is not None and not report.is_blind for report in reports)
 
 
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
@@ -191,12 +191,12 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
     """Return the groups whose tasks must be decided again; the planner needs their loads."""
-    asked = {request.group for request in world.rebalances}
+    requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
         if group in world.wishes.problems:
             continue
-        if group in asked | world.due or (wanted is not None and _differs(world, group, wanted)):
+        if group in requested | world.due or (wanted is not None and _differs(world, group, wanted)):
             chosen.append(group)
     return tuple(chosen)
 
@@ -221,11 +221,11 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
     """Return the number of partitions of each task; only of wanted ones if given."""
-    return [len(one.partitions if wanted is None else one.partitions & wanted) for one in tasks]
+    return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
 def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
-    return members[0].limits if len(members) == 1 else joint_limits(one.limits for one in members)
+    return members[0].limits if len(members) == 1 else joint_limits(member.limits for member in members)
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
@@ -266,7 +266,7 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
             moves=moves,
             live=world.live,
             planned=replanned,
-            answered=[one for one in world.requests if one.identity not in impossible],
+            answered=[request for request in world.requests if request.identity not in impossible],
             is_recovered=world.is_recovered,
             is_exclusion_new=is_exclusion_new,
             is_due=bool(world.due),
@@ -276,8 +276,8 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
     last = _remembered(world, plan, group_plans)
-    asked = [one for one in world.moves if one.identity not in impossible]
-    reasons = move_reasons(moves, group_plans, world.plan, world.live, asked)
+    requested = [move for move in world.moves if move.identity not in impossible]
+    reasons = move_reasons(moves, group_plans, world.plan, world.live, requested)
     return Decision(
         *(plan, sentence, moves, group_plans, problems, impossible),
         loads=world.loads,
@@ -322,8 +322,8 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
     answer.check(request)
     notes = _notes(world, group)
     if world.plan.of_group(group) and _is_blind(world, group):
-        what = "new tasks are filled by count" if request.rebalance else "placed partitions stay"
-        notes = (*notes, f"loads are unknown: {what}")
+        effect = "new tasks are filled by count" if request.rebalance else "placed partitions stay"
+        notes = (*notes, f"loads are unknown: {effect}")
     return replace(answer, reasons=(*answer.reasons, *notes))
 
 
@@ -363,12 +363,12 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
     Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
-        for one in members if len(members) > 1 else ():
-            left_out = world.matching.limits(one.name).left_out
-            if one.name in world.refused:
-                found[one.name] = None
+        for member in members if len(members) > 1 else ():
+            left_out = world.matching.limits(member.name).left_out
+            if member.name in world.refused:
+                found[member.name] = None
             elif left_out:
-                found[one.name] = left_out
+                found[member.name] = left_out
     return found
 
 
@@ -391,14 +391,14 @@ def planning_request(
     """Return the planner's input for a group. Without known loads, requests to move placed partitions are
     ignored. Limits that require more tasks count even then, unless loads are awaited."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
-    asked = [request for request in world.rebalances if request.group == group]
+    requests = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
     if world.plan.of_group(group):
         is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group), wanted))
         if _is_blind(world, group):
-            asked, is_too_few = [], is_too_few and group not in world.awaited
+            requests, is_too_few = [], is_too_few and group not in world.awaited
     report, own = world.loads.get(group), world.capacities.get(group)
-    knobs = [one.placement for one in members]
+    knobs = [member.placement for member in members]
     return PlanningRequest(
         group=group,
         partitions=tuple(sorted(planned if wanted is None else wanted)),
@@ -410,8 +410,8 @@ def planning_request(
             for placement in world.plan.of_group(group)
             for partition in placement.partitions
         },
-        full=any(request.full for request in asked),
-        rebalance=bool(asked) or is_too_few,
+        full=any(request.full for request in requests),
+        rebalance=bool(requests) or is_too_few,
         recent=world.recent.get(group, ()),
         scale_in_headroom=joint_headroom(knobs),
         calm=world.calm.get(group, ""),
@@ -440,7 +440,7 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 def _resting(world: World) -> list[GroupName]:
     """Return groups that keep their tasks without being planned: all their datastreams are paused, or the
     group may belong to an unreadable datastream."""
-    named = {one.group for one in world.datastreams}
+    named = {datastream.group for datastream in world.datastreams}
     return [
         group
         for group in world.plan.by_group

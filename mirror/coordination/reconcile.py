@@ -162,7 +162,7 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
     """Return the planned partitions of a group that a member copies, without those kept for paused
     members."""
     planned = plan.planned.get(group, frozenset())
-    if all(one.status.is_mirrored for one in members):
+    if all(member.status.is_mirrored for member in members):
         return planned
     topics = {one.topic for one in planned}
     possible = {topic for topic in topics if _member_for(topic, members, plan) is not None}

@@ -117,28 +117,28 @@ class DefinitionWriter:
 
         self._log.change_each(
             {name: (one.write, *one.entries) for name, one in writings.items()},
-            lambda names: self._tell([writings[name] for name in names]),
+            lambda names: self._publish_events([writings[name] for name in names]),
             write_alone,
         )
 
     def _writing(self, before: StoredDatastream, change: StoreDefinition) -> _Writing:
         now_ms = self._clock.now_ms()
         events = _change_events(change, now_ms)
-        told = (self._log.entry(events),) if events else ()
+        entries = (self._log.entry(events),) if events else ()
         ended = outcome_entries(ended_stop(before.datastream, change.datastream, now_ms))
-        return _Writing(change, before, replacement(before, change.datastream), (*told, *ended), events)
+        return _Writing(change, before, replacement(before, change.datastream), (*entries, *ended), events)
 
-    def _write_alone(self, one: _Writing) -> None:
+    def _write_alone(self, _writing: _Writing) -> None:
         try:
-            self._definitions.replace(one.before, one.change.datastream, one.entries)
+            self._definitions.replace(_writing.before, _writing.change.datastream, _writing.entries)
         except (VersionConflict, NotFound) as error:  # modified concurrently; the next tick reads it
-            name = one.change.datastream.name
+            name = _writing.change.datastream.name
             _log.info("datastream not changed", datastream=name, reason=str(error))
             self._look_again()
         else:
-            self._tell([one])
+            self._publish_events([_writing])
 
-    def _tell(self, made: Sequence[_Writing]) -> None:
+    def _publish_events(self, made: Sequence[_Writing]) -> None:
         for one in made:
             _audit_change(one.before.datastream, one.change)
             name, status = one.change.datastream.name, one.change.datastream.status.value
@@ -166,7 +166,7 @@ def _audit_change(before: Datastream, change: StoreDefinition) -> None:
     audit(action, after.name, SERVICE, before, after, reason=change.why)
 
 
-def audit_removal(name: DatastreamName, gone: Datastream | None) -> None:
-    """Log the removal of a definition. `gone`: its last state, if readable."""
-    asked_by = gone.halt.requested_by if gone is not None and gone.halt is not None else ""
-    audit("remove", name, SERVICE, gone, None, asked_by, "none of its tasks is left")
+def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
+    """Log the removal of a definition. `removed`: its last state, if readable."""
+    asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
+    audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")

@@ -178,7 +178,7 @@ class Leader:
         try:
             while not self._stopping.is_set():
                 began = self._clock.monotonic()
-                self._say(self._try_tick())
+                self._log_sentence(self._try_tick())
                 # Under constant changes, half of the interpreter's time remains for REST and the follower.
                 self._stopping.wait(min(self._clock.monotonic() - began, _LONGEST_REST_SECONDS))
                 self._awake.wait(self._interval)
@@ -262,7 +262,7 @@ class Leader:
     def _obeyed_epochs(self) -> list[Epoch]:
         members = self._stores.membership
         holdings = (members.holding(one) for one in members.live())
-        return [one.epoch for one in holdings if one is not None]
+        return [holding.epoch for holding in holdings if holding is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
         """Run the duties for every datastream; a failure affects only the datastream that it concerns."""
@@ -307,12 +307,12 @@ class Leader:
     def _record_beginnings(self, world: World) -> None:
         """Record the first partitions before a plan can contain a later one."""
         topics = self._world_view.topic_discovery.known_topics(
-            sorted({one.source for one in world.datastreams})
+            sorted({datastream.source for datastream in world.datastreams})
         )
-        for one in (one for members in world.groups.values() for one in members):
-            if one.source in topics and begins_at_end(one):
-                with self._board.guarding(one.name, through=_SHARED_STATE):
-                    self._stores.beginnings.record(one, topics[one.source])
+        for member in (member for members in world.groups.values() for member in members):
+            if member.source in topics and begins_at_end(member):
+                with self._board.guarding(member.name, through=_SHARED_STATE):
+                    self._stores.beginnings.record(member, topics[member.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
         """Apply one step of a stored proposal; the next tick follows at once."""
@@ -352,17 +352,17 @@ class Leader:
     ) -> list[StoreDefinition]:
         """Return the status changes of the datastreams whose definitions are readable."""
         found: list[StoreDefinition] = []
-        for one in (one for one in datastreams if one.name in stored):
-            with self._board.guarding(one.name):
-                change = status_change(one, datastreams, self._plan.plan, self._clock.now_ms())
+        for datastream in (datastream for datastream in datastreams if datastream.name in stored):
+            with self._board.guarding(datastream.name):
+                change = status_change(datastream, datastreams, self._plan.plan, self._clock.now_ms())
                 found += [change] if change is not None else []
         return found
 
     def _over(self, world: World, decision: Decision) -> list[DatastreamName]:
         found = []
-        for one in world.datastreams:
-            with self._board.guarding(one.name):
-                found += [one.name] if is_over(one, world, decision) else []
+        for datastream in world.datastreams:
+            with self._board.guarding(datastream.name):
+                found += [datastream.name] if is_over(datastream, world, decision) else []
         return found
 
     def _carry_out(self, action: PublishPlan | CompleteRequest | RemoveDefinition, me: LiveInstance) -> None:
@@ -374,15 +374,15 @@ class Leader:
             case RemoveDefinition(name):
                 with self._board.guarding(name, through=(Unreachable, SessionLost)):
                     known = self._definitions.all().datastreams
-                    gone = next((one for one in known if one.name == name), None)
-                    outcome = deleted(gone, self._clock.now_ms()) if gone is not None else None
-                    if gone is not None and not any(
-                        one.group == gone.group for one in known if one.name != name
+                    datastream = next((one for one in known if one.name == name), None)
+                    outcome = deleted(datastream, self._clock.now_ms()) if datastream is not None else None
+                    if datastream is not None and not any(
+                        one.group == datastream.group for one in known if one.name != name
                     ):
-                        self._world_view.topic_discovery.claims.forget(gone.group)
+                        self._world_view.topic_discovery.claims.forget(datastream.group)
                     self._stores.beginnings.forget(name)
                     self._stores.definitions.remove(name, outcome_entries(outcome), self._clock.now_ms())
-                    audit_removal(name, gone)
+                    audit_removal(name, datastream)
                     _log.info("datastream deleted", datastream=name)
 
     def _answer(self, answer: CompleteRequest, me: LiveInstance) -> None:
@@ -424,13 +424,13 @@ class Leader:
         for text in topic_discovery.remarks(datastream):
             self._board.remark(text, datastream.name)
         differing = topic_discovery.drift(datastream)
-        told = (
+        suffix = (
             f"; {counted(len(differing), 'setting differs', 'settings differ')} "
             f"at the destination: {differing[0]}"
             if differing
             else ""
         )
-        return f"{datastream.status}{told}"
+        return f"{datastream.status}{suffix}"
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
@@ -443,7 +443,7 @@ class Leader:
         self._newest, self._is_recovered = self._plan.plan, False
         self._publisher.catch_up(self._plan.plan)
 
-    def _say(self, sentence: str) -> None:
+    def _log_sentence(self, sentence: str) -> None:
         if sentence != self._sentence:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence

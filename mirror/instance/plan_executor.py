@@ -102,8 +102,8 @@ class PlanExecutor:
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
         self._undescribed: Mapping[LaneKey, Exception] = {}
-        self._said: Mapping[GroupName, str] = {}
-        self._held_back_said: Mapping[GroupName, str] = {}
+        self._published: Mapping[GroupName, str] = {}
+        self._published_held_back: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
         self._announced: Holding | None = None
@@ -197,15 +197,17 @@ class PlanExecutor:
         if now < self._rates_due:
             return
         self._rates_due = now + _SHARING_SECONDS
-        if self._troubles != self._said:
+        if self._troubles != self._published:
             self._shared.troubles.say(me.sequence, self._troubles)
-            self._said = self._troubles
+            self._published = self._troubles
         held_back = held_back_of(self._supervisor.lanes)
-        if held_back != self._held_back_said:
-            self._shared.troubles.say_held_back(me.sequence, held_back)
-            self._held_back_said = held_back
+        if held_back != self._published_held_back:
+            self._shared.troubles.publish_held_back(me.sequence, held_back)
+            self._published_held_back = held_back
         self._demands = demands_of(self._supervisor.lanes, self._demands)
-        chosen = catch_up_by_group((one.group, one.metadata) for one in self._datastreams)
+        chosen = catch_up_by_group(
+            (datastream.group, datastream.metadata) for datastream in self._datastreams
+        )
         measured = measured_demand(self._supervisor.lanes, self._demands, chosen)
         if measured.rates or self._has_shared:
             self._shared.measured.publish(me.name, measured, self._clock.now_ms())
@@ -239,12 +241,20 @@ class PlanExecutor:
         definitions = self._definitions.all()
         datastreams = definitions.datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
-            clusters = {cluster for one in datastreams for cluster in (one.source, one.destination)}
+            clusters = {
+                cluster
+                for datastream in datastreams
+                for cluster in (datastream.source, datastream.destination)
+            }
             bound = {cluster: self._shared.bound.get(cluster) for cluster in clusters}
             mine = {one.group for one in plan.plan.of_instance(me.name)}
-            first = {one.name: self._shared.beginnings.of(one) for one in datastreams if one.group in mine}
+            first = {
+                datastream.name: self._shared.beginnings.of(datastream)
+                for datastream in datastreams
+                if datastream.group in mine
+            }
             self._describe(lane_specs(plan.plan, me.name, datastreams, bound, first))
-            known = {one.group for one in datastreams} | {key.group for key in self._desired}
+            known = {datastream.group for datastream in datastreams} | {key.group for key in self._desired}
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)

@@ -24,7 +24,7 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
-_MOST_TOLD: Final = 5
+_MOST_PUBLISHED: Final = 5
 """Number of reasons of one problem that become events."""
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -46,7 +46,7 @@ class ProblemBoard:
         self._mentions: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
         self._logged: dict[DatastreamName, str] = {}
-        self._told: dict[DatastreamName, list[str]] = {}
+        self._published: dict[DatastreamName, list[str]] = {}
         self._parts: set[str] = set()
 
     @property
@@ -92,8 +92,8 @@ class ProblemBoard:
 
     def remark(self, text: str, name: DatastreamName) -> None:
         """Add a remark to a datastream without setting it aside."""
-        said = self._remarks.get(name)
-        self._remarks[name] = text if said is None else f"{said}; {text}"
+        former = self._remarks.get(name)
+        self._remarks[name] = text if former is None else f"{former}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
         """Add a short-lived remark that changes with the records.
@@ -106,7 +106,7 @@ class ProblemBoard:
         self,
         sentences: Mapping[DatastreamName, str],
         me: InstanceName,
-        tell: Callable[[tuple[PlacementEvent, ...]], None],
+        publish: Callable[[tuple[PlacementEvent, ...]], None],
     ) -> None:
         """End a tick: report started and ended problems, store them, and publish all sentences in health.
 
@@ -129,12 +129,12 @@ class ProblemBoard:
             for name in sorted(before.keys() - found.keys())
         ]
         if began or ended:
-            tell((*began, *ended))
+            publish((*began, *ended))
         for name in news:
-            self._told.setdefault(name, []).append(_shape(found[name].reason))
+            self._published.setdefault(name, []).append(_shape(found[name].reason))
         for name in before.keys() - found.keys():
             self._logged.pop(name, None)
-            self._told.pop(name, None)
+            self._published.pop(name, None)
             _log.info("datastream no longer set aside", datastream=legible(name))
         for name, text in sorted(self._mentions.items()):
             remark = found.get(name)
@@ -144,7 +144,7 @@ class ProblemBoard:
             elif not remark.sets_aside:
                 found[name] = replace(remark, reason=f"{remark.reason}; {text}")
         self._keep(found, shown)
-        self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
+        self._show({**{name: (True, text) for name, text in sentences.items()}, **_sentences(found.items())})
 
     def _keep(
         self, found: Mapping[DatastreamName, Problem], stored: Mapping[DatastreamName, Problem]
@@ -158,7 +158,7 @@ class ProblemBoard:
         """Stop leading: discard all problems."""
         self._stored = None
         self._logged = {}
-        self._told = {}
+        self._published = {}
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
@@ -169,11 +169,11 @@ class ProblemBoard:
         """
         if before is None:
             return True
-        told = self._told.setdefault(name, [_shape(before.reason)])
-        return _shape(problem.reason) not in told and len(told) < _MOST_TOLD
+        published = self._published.setdefault(name, [_shape(before.reason)])
+        return _shape(problem.reason) not in published and len(published) < _MOST_PUBLISHED
 
     def _show(self, sentences: Mapping[DatastreamName, tuple[bool, str]]) -> None:
-        parts = {f"datastream {legible(name)}": said for name, said in sentences.items()}
+        parts = {f"datastream {legible(name)}": text for name, text in sentences.items()}
         for part in self._parts - parts.keys():
             self._health.forget(part)
         for part, (is_well, sentence) in parts.items():
@@ -185,5 +185,5 @@ def _shape(reason: str) -> str:
     return _NUMBER.sub("0", reason)
 
 
-def _said(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
+def _sentences(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
     return {name: (not problem.sets_aside, problem.reason) for name, problem in problems}

@@ -187,7 +187,7 @@ class DefinitionSettings(Settings):
     @field_validator("addresses")
     @classmethod
     def _have_ports(cls, patterns: list[str]) -> list[str]:
-        wrong = [one for one in patterns if ":" not in one or "," in one]
+        wrong = [pattern for pattern in patterns if ":" not in pattern or "," in pattern]
         if wrong:
             raise ValueError(f"{wrong[0]!r} is not host:port")
         return patterns

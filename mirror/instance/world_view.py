@@ -120,7 +120,7 @@ class UpdatePreview:
     def starting(self) -> Mapping[LaneKey, LaneSpec]:
         """Lanes that would start."""
         will = self.after.lanes()
-        return {one.key: will[one.key][1] for one in self.effects if one.before is None}
+        return {effect.key: will[effect.key][1] for effect in self.effects if effect.before is None}
 
 
 class WorldView:
@@ -160,10 +160,10 @@ class WorldView:
         """Return the last known load of each move in bytes per second, without unmeasured ones."""
         sources = self._planning.providers.choose(datastreams).of
         found = {}
-        for one in (one for one in moves if one.group in sources):
-            load = self._memory.newest.of(sources[one.group], one.partition)
+        for move in (move for move in moves if move.group in sources):
+            load = self._memory.newest.of(sources[move.group], move.partition)
             if load is not None:
-                found[one.group, one.partition] = load
+                found[move.group, move.partition] = load
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
@@ -190,7 +190,7 @@ class WorldView:
 
         `watch` fires when requests or instances change.
         """
-        sources = sorted({one.source for one in datastreams})
+        sources = sorted({datastream.source for datastream in datastreams})
         return World(
             datastreams=datastreams,
             live=self.stores.membership.live(watch),
@@ -223,7 +223,7 @@ class WorldView:
         sources = self._planning.providers.choose(world.datastreams)
         gathered = self._gathering.gather(world, sources, self._observed)
         postponed = self._postponed(world, gathered.awaited)
-        requests = tuple(one for one in world.requests if one.identity not in postponed)
+        requests = tuple(request for request in world.requests if request.identity not in postponed)
         world = _with(
             world,
             loads=gathered.reports,
@@ -232,7 +232,7 @@ class WorldView:
             awaited=gathered.awaited,
             capacities=self._capacities(world),
         )
-        calmed, now_ms = self._calmed(world), self._clock.now_ms()
+        calmed, now_ms = self._with_frozen_groups(world), self._clock.now_ms()
         decision = decide(calmed, self._planning.planner, self._planning.capacity, now_ms)
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
@@ -243,7 +243,7 @@ class WorldView:
         book = self._planning.capacities
         return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
 
-    def _calmed(self, world: World) -> World:
+    def _with_frozen_groups(self, world: World) -> World:
         """Return the world with the groups that must not have optional moves now.
 
         In a freeze, these are all groups; otherwise those outside their quiet hours.
@@ -251,8 +251,8 @@ class WorldView:
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
-            calm = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
-            return _with(world, calm=calm, rules=replace(world.rules, imbalance=math.inf))
+            frozen_groups = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
+            return _with(world, calm=frozen_groups, rules=replace(world.rules, imbalance=math.inf))
         windows = {group: self._memory.expected.quiet(group) for group in world.groups}
         waiting = {group: one for group, one in windows.items() if one and not one.contains(now_ms)}
         return _with(world, calm={group: f"the quiet hours are {one.text}" for group, one in waiting.items()})
@@ -271,9 +271,9 @@ class WorldView:
         """Return the requests that can wait a little longer for the loads they concern."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
-            one.identity
-            for one in world.rebalances
-            if one.identity and one.group in awaited and one.requested_ms > since_ms
+            rebalance.identity
+            for rebalance in world.rebalances
+            if rebalance.identity and rebalance.group in awaited and rebalance.requested_ms > since_ms
         )
 
     def in_turn(self, world: World) -> World:
@@ -346,7 +346,9 @@ class WorldView:
 
     def _previewed(self, request: RebalanceRequest | MoveRequest) -> tuple[World, Decision]:
         definitions, plan = self._latest_definitions.newest(), self._latest_plan()
-        mine = tuple(one for one in definitions.datastreams if one.group == request.group)
+        mine = tuple(
+            datastream for datastream in definitions.datastreams if datastream.group == request.group
+        )
         self._ask_sources(mine)
         refused = self.judgement(definitions.datastreams, plan).refused
         # The other groups are omitted, so that they keep their tasks.
@@ -362,9 +364,9 @@ class WorldView:
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             groups, news = {one.group for one in changed}, {one.name: activated(one) for one in changed}
-            kept = (one for one in definitions.datastreams if one.name not in news)
+            kept = (datastream for datastream in definitions.datastreams if datastream.name not in news)
             everything = tuple(sorted((*kept, *news.values()), key=lambda one: one.name))
-            before = tuple(one for one in definitions.datastreams if one.group in groups)
+            before = tuple(datastream for datastream in definitions.datastreams if datastream.group in groups)
             after = tuple(one for one in everything if one.group in groups)
             self._ask_sources(after)
             refused = self.judgement(everything, plan).refused

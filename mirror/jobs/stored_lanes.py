@@ -62,7 +62,7 @@ class StoredLanes:
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
     """Return `stored_lanes` together with the present ids of destination topics."""
     lanes = await stored_lanes(bench, destination, state)
-    cluster, names = bench.cluster(destination), {one.target_topic for one in lanes.values()}
+    cluster, names = bench.cluster(destination), {lane.target_topic for lane in lanes.values()}
     try:
         await cluster.refresh(names)
     except HeadraceError:

@@ -163,7 +163,7 @@ class GroupPositions(NamedTuple):
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
     """Read the group's offsets from both clusters. Raises NotAuthorized, Unreachable."""
-    here, there = (bench.cluster(one) for one in job.sides)
+    here, there = (bench.cluster(side) for side in job.sides)
     found = await bench.loop.together([committed_at(here, job.group), committed_at(there, job.target_group)])
     return GroupPositions(*found)
 

@@ -90,11 +90,11 @@ class PartitionVerdict:
             "expired": self.expired,
             "differences": [
                 {
-                    "source_offset": one.source_offset,
-                    "destination_offset": one.target_offset,
-                    "what": one.what,
+                    "source_offset": difference.source_offset,
+                    "destination_offset": difference.target_offset,
+                    "what": difference.what,
                 }
-                for one in self.comparison.differences
+                for difference in self.comparison.differences
             ],
             "differing_ranges": [
                 {"source": _plain(one), "destination": _plain(two)} for one, two in self.differing_ranges
@@ -119,38 +119,38 @@ Tell = Callable[[int, int, int], None]
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, reported to `tell` after every part read."""
+    """Progress of a comparison, reported to `on_progress` after every part read."""
 
-    def __init__(self, partitions: int, tell: Tell | None) -> None:
+    def __init__(self, partitions: int, on_progress: Tell | None) -> None:
         self._partitions = partitions
-        self._tell = tell
+        self._on_progress = on_progress
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
         """Add offsets read."""
         self._offsets += offsets
-        self._say()
+        self._report()
 
     def finished(self, partitions: int) -> None:
         """Add compared partitions."""
         self._done += partitions
-        self._say()
+        self._report()
 
-    def _say(self) -> None:
-        if self._tell is not None:
-            self._tell(self._done, self._partitions, self._offsets)
+    def _report(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._done, self._partitions, self._offsets)
 
 
 async def verify_copy(
-    bench: EngineContext, job: VerifyJob, tell: Tell | None = None
+    bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
     """Compare every partition of the selected topics.
 
-    `tell` is called on the loop's thread with the progress. Raises TopicMissing if no topic is selected,
-    Unreachable.
+    `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is
+    selected, Unreachable.
     """
     places = await _places(bench, job)
-    watched = _ComparisonProgress(len(places), tell)
+    watched = _ComparisonProgress(len(places), on_progress)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
@@ -193,14 +193,14 @@ async def _verify(
     watched: _ComparisonProgress,
 ) -> PartitionVerdict:
     try:
-        *sides, gone = await _sides(bench, job, place, stored)
+        *sides, expired = await _sides(bench, job, place, stored)
         one, two = [replace(side, on_read=watched.read) for side in sides]
-        if gone and not job.allows_expired:
+        if expired and not job.allows_expired:
             return PartitionVerdict(
                 place,
                 (one.start, one.end),
                 (two.start, two.end),
-                problem=f"{counted(gone, 'offset')} of mirrored records that the source still has"
+                problem=f"{counted(expired, 'offset')} of mirrored records that the source still has"
                 f" are missing at the destination, which starts at {two.start}: check its retention",
             )
         look = None if job.state else _end_now
@@ -208,11 +208,11 @@ async def _verify(
             ranges = await compare_ranges(one, two, job.records_per_range, look)
             judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
             differing = tuple(ranges.differing)
-            verdict = PartitionVerdict(place, *judged, differing_ranges=differing, expired=gone)
+            verdict = PartitionVerdict(place, *judged, differing_ranges=differing, expired=expired)
             return _without_left_out(verdict, ranges.uncopied) if job.state else verdict
         found = await compare(one, two, look)
         judged = (one.start, found.source_end), (two.start, found.target_end)
-        verdict = PartitionVerdict(place, *judged, found, expired=gone)
+        verdict = PartitionVerdict(place, *judged, found, expired=expired)
         return _without_left_out(verdict, found.uncopied) if job.state else verdict
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
@@ -239,7 +239,7 @@ async def _sides(
     committed = job.isolation is Isolation.READ_COMMITTED
     start, end = await _range(source, place, committed=committed)
     target_start, target_end = await _range(target, copy, committed=committed)
-    left_out, gone = None, 0
+    left_out, expired = None, 0
     if job.state:
         if stored is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
@@ -247,14 +247,14 @@ async def _sides(
         start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
         first = stored.offset_map.forward(start).offset
         copied_to = stored.offset_map.target_end or first
-        gone = max(min(target_start, copied_to) - first, 0) if start < end else 0
+        expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
         start = max(start, stored.offset_map.source_behind(target_start) or 0)  # the rest has expired there
         target_start = max(target_start, stored.offset_map.forward(start).offset)
         target_end = min(target_end, stored.offset_map.target_end or target_start)
     return (
         Side(source, place, start, end, committed, left_out),
         Side(target, copy, target_start, target_end, committed),
-        gone,
+        expired,
     )
 
 

@@ -2,7 +2,7 @@
 checks on input and again when it is read back, so the rest of the code can rely on valid values.
 
 Each check accepts a value of any type and returns it with its checked type, or raises InvalidRequest. The
-message names the field (`what`) and quotes the start of the value.
+message names the field (`label`) and quotes the start of the value.
 """
 
 from __future__ import annotations
@@ -51,97 +51,99 @@ def shown(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-def text(what: str, value: object, longest: int, *, shortest: int = 0) -> str:
+def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
     """Return text of bounded length that UTF-8 can encode; allow no control characters except tabs and line
     ends."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} must be text, not {shown(value)}")
+        raise InvalidRequest(f"{label} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:
         raise InvalidRequest(
-            f"{what} has {counted(len(value), 'character')}",
+            f"{label} has {counted(len(value), 'character')}",
             advice=f"must be {shortest} to {counted(longest, 'character')}",
         )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"{what} {shown(value)} contains half of a surrogate pair") from error
+        raise InvalidRequest(f"{label} {shown(value)} contains half of a surrogate pair") from error
     if any((one < " " and one not in _BLANKS) or one == "\x7f" for one in value):
-        raise InvalidRequest(f"{what} {shown(value)} contains control characters")
+        raise InvalidRequest(f"{label} {shown(value)} contains control characters")
     return value
 
 
-def line(what: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
+def line(label: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
     """Return printable, single-line text without surrounding blanks."""
-    found = text(what, value, longest, shortest=shortest)
+    found = text(label, value, longest, shortest=shortest)
     if not found.isprintable() or found != found.strip():
-        raise InvalidRequest(f"{what} {shown(found)} must be printable and must not start or end with blanks")
+        raise InvalidRequest(
+            f"{label} {shown(found)} must be printable and must not start or end with blanks"
+        )
     return found
 
 
-def integer(what: str, value: object, lowest: int, highest: int) -> int:
+def integer(label: str, value: object, lowest: int, highest: int) -> int:
     """Return an integer within bounds; booleans are rejected."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequest(f"{what} must be a whole number, not {shown(value)}")
+        raise InvalidRequest(f"{label} must be a whole number, not {shown(value)}")
     if not lowest <= value <= highest:
-        raise InvalidRequest(f"{what} is {shown(value)}; must be between {lowest} and {highest}")
+        raise InvalidRequest(f"{label} is {shown(value)}; must be between {lowest} and {highest}")
     return value
 
 
-def digits(what: str, value: object, lowest: int, highest: int) -> int:
+def digits(label: str, value: object, lowest: int, highest: int) -> int:
     """Parse an integer written in decimal digits."""
-    found = text(what, value, LONGEST_REASON * 10)
+    found = text(label, value, LONGEST_REASON * 10)
     if not (found.isascii() and found.isdecimal()) or len(found) > _MOST_DIGITS:
-        raise InvalidRequest(f"{what} is {shown(found)}; must be a number from {lowest} to {highest}")
-    return integer(what, int(found), lowest, highest)
+        raise InvalidRequest(f"{label} is {shown(found)}; must be a number from {lowest} to {highest}")
+    return integer(label, int(found), lowest, highest)
 
 
-def decimal(what: str, value: object, lowest: float, highest: float) -> float:
+def decimal(label: str, value: object, lowest: float, highest: float) -> float:
     """Parse a finite decimal number; a point and an exponent are allowed."""
-    found = text(what, value, LONGEST_REASON * 10)
+    found = text(label, value, LONGEST_REASON * 10)
     if not _DECIMAL.fullmatch(found):
-        raise InvalidRequest(f"{what} is {shown(found)}; must be a number from {lowest:g} to {highest:g}")
-    return number(what, float(found), lowest, highest)
+        raise InvalidRequest(f"{label} is {shown(found)}; must be a number from {lowest:g} to {highest:g}")
+    return number(label, float(found), lowest, highest)
 
 
-def number(what: str, value: object, lowest: float, highest: float) -> float:
+def number(label: str, value: object, lowest: float, highest: float) -> float:
     """Return a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidRequest(f"{what} must be a number, not {shown(value)}")
+        raise InvalidRequest(f"{label} must be a number, not {shown(value)}")
     if not (math.isfinite(value) if isinstance(value, float) else True) or not lowest <= value <= highest:
-        raise InvalidRequest(f"{what} is {shown(value)}; must be between {lowest:g} and {highest:g}")
+        raise InvalidRequest(f"{label} is {shown(value)}; must be between {lowest:g} and {highest:g}")
     return float(value)
 
 
-def flag(what: str, value: object) -> bool:
+def flag(label: str, value: object) -> bool:
     """Return a boolean."""
     if not isinstance(value, bool):
-        raise InvalidRequest(f"{what} must be true or false, not {shown(value)}")
+        raise InvalidRequest(f"{label} must be true or false, not {shown(value)}")
     return value
 
 
-def choice(what: str, kind: type[_Choice], value: object) -> _Choice:
+def choice(label: str, kind: type[_Choice], value: object) -> _Choice:
     """Return the enum member with this value."""
     if isinstance(value, str):
         for one in kind:
             if one.value == value:
                 return one
     known = ", ".join(one.value for one in kind)
-    raise InvalidRequest(f"{what} cannot be {shown(value)}", advice=f"choose {known}")
+    raise InvalidRequest(f"{label} cannot be {shown(value)}", advice=f"choose {known}")
 
 
-def mapping(what: str, value: object) -> Mapping[str, Any]:
+def mapping(label: str, value: object) -> Mapping[str, Any]:
     """Return a JSON object: a mapping with text keys."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InvalidRequest(f"{what} must map names to values, not {shown(value)}")
+        raise InvalidRequest(f"{label} must map names to values, not {shown(value)}")
     return value
 
 
-def sequence(what: str, value: object, longest: int) -> list[Any]:
+def sequence(label: str, value: object, longest: int) -> list[Any]:
     """Return a JSON list of bounded length."""
     if not isinstance(value, list):
-        raise InvalidRequest(f"{what} must be a list, not {shown(value)}")
+        raise InvalidRequest(f"{label} must be a list, not {shown(value)}")
     if len(value) > longest:
-        raise InvalidRequest(f"{what} has {len(value)} entries", advice=f"at most {longest} are allowed")
+        raise InvalidRequest(f"{label} has {len(value)} entries", advice=f"at most {longest} are allowed")
     return value
 
 

@@ -21,13 +21,13 @@ def is_address(reference: str) -> bool:
     return ":" in reference or "," in reference
 
 
-def checked_cluster(what: str, value: object) -> str:
+def checked_cluster(label: str, value: object) -> str:
     """Validate a cluster reference. Raises InvalidRequest that names the malformed part."""
-    reference = bounds.line(what, value, _LONGEST_LIST)
+    reference = bounds.line(label, value, _LONGEST_LIST)
     if is_address(reference):
-        bootstrap_servers(what, reference)
+        bootstrap_servers(label, reference)
     else:
-        bounds.line(what, reference)
+        bounds.line(label, reference)
     return reference
 
 
@@ -37,26 +37,26 @@ def address_of(host: str, port: int) -> str:
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
 
-def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
+def bootstrap_servers(label: str, text: str) -> tuple[tuple[str, int], ...]:
     """Parse `host:port[,host:port…]` into hosts and ports. IPv6 addresses need brackets: `[::1]:9092`.
 
     Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
     """
-    return tuple(_server(what, one.strip(), "broker address", _ADVICE) for one in text.split(","))
+    return tuple(_server(label, one.strip(), "broker address", _ADVICE) for one in text.split(","))
 
 
-def server_addresses(what: str, text: str) -> tuple[tuple[str, int], ...]:
+def server_addresses(label: str, text: str) -> tuple[tuple[str, int], ...]:
     """Parse addresses of servers other than brokers, such as ZooKeeper, which have no aliases."""
-    return tuple(_server(what, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
+    return tuple(_server(label, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
 
 
-def _server(what: str, address: str, kind: str, advice: str) -> tuple[str, int]:
+def _server(label: str, address: str, kind: str, advice: str) -> tuple[str, int]:
     if "@" in address:  # the message must not repeat what may be a password
-        raise InvalidRequest(f"{what}: an address must not contain credentials", advice=advice)
+        raise InvalidRequest(f"{label}: an address must not contain credentials", advice=advice)
     host, colon, port = address.rpartition(":")
     if not colon or not _is_host(host):
-        raise InvalidRequest(f"{what}: {bounds.shown(address)} is not a valid {kind}", advice=advice)
-    return host.strip("[]"), bounds.digits(f"{what}: the port of {bounds.shown(address)}", port, 1, 65_535)
+        raise InvalidRequest(f"{label}: {bounds.shown(address)} is not a valid {kind}", advice=advice)
+    return host.strip("[]"), bounds.digits(f"{label}: the port of {bounds.shown(address)}", port, 1, 65_535)
 
 
 def _is_host(host: str) -> bool:

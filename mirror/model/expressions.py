@@ -74,22 +74,22 @@ def _options(*, of_lines: bool) -> re2.Options:
 
 
 class Expression:
-    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`.
+    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `label`.
 
     `beginnings`: possible prefixes of matching names; contains the empty string if unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
 
-    def __init__(self, what: str, expression: object) -> None:
+    def __init__(self, label: str, expression: object) -> None:
         import re2  # costs 2 MiB with its libraries, and workers of copies do not need it
 
-        source = bounds.text(what, expression, LONGEST)
+        source = bounds.text(label, expression, LONGEST)
         try:
             self._pattern = re2.compile(source, _options(of_lines=False))
         except re2.error as error:
             raise InvalidRequest(
-                f"{what} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
+                f"{label} {bounds.shown(source)} is not a regular expression: {_reason(error)}",
                 advice=_advice(source),
             ) from error
         self.beginnings = _beginnings(source)
@@ -115,7 +115,7 @@ class Expression:
 
     def choose(self, names: Iterable[str]) -> set[str]:
         """Return the names that match."""
-        candidates = [one for one in names if one.startswith(self._prefixes)]
+        candidates = [name for name in names if name.startswith(self._prefixes)]
         lines_of = self._of_lines() if len(candidates) >= _NAMES_AT_ONCE else None
         if lines_of is None:
             return set(filter(self.matches, candidates))
@@ -135,12 +135,12 @@ class Expression:
 _known: Final[WeakValueDictionary[str, Expression]] = WeakValueDictionary()
 
 
-def expression_of(what: str, expression: object) -> Expression:
+def expression_of(label: str, expression: object) -> Expression:
     """Return the `Expression` of a text, shared while any caller holds it: a definition that is read in
     another state, or by another reader in this process, is not compiled again."""
     known = _known.get(expression) if isinstance(expression, str) else None
     if known is None:
-        known = Expression(what, expression)
+        known = Expression(label, expression)
         _known[str(expression)] = known
     return known
 
@@ -232,14 +232,14 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
         yield start, end, (start - 1, *bars, end)
 
 
-def require_topic_characters(what: str, expression: str) -> None:
+def require_topic_characters(label: str, expression: str) -> None:
     """Raise InvalidRequest if a compiled expression contains a literal character that no topic name can have,
     or a class or an escape, such as `[,;]` and `\\x2c`, that matches no character of a topic name."""
     impossible = [part for part in _atoms(expression) if not part.is_possible]
     if not impossible:
         return
     raise InvalidRequest(
-        f"{what} {bounds.shown(expression)} has {impossible[0].text!r}, which no topic name can contain",
+        f"{label} {bounds.shown(expression)} has {impossible[0].text!r}, which no topic name can contain",
         advice=_advice_without(expression, impossible),
     )
 

@@ -141,10 +141,10 @@ class TaskCapacity:
     utilisation_percent: int = 90
 
     def __post_init__(self) -> None:
-        for what, number in (("bytes", self.bytes_per_second), ("messages", self.messages_per_second)):
+        for unit, number in (("bytes", self.bytes_per_second), ("messages", self.messages_per_second)):
             if number is not None and not 0 < number <= LARGEST_CAPACITY:
                 raise InvalidRequest(
-                    f"the capacity of a task in {what} per second is {bounds.shown(number)}; "
+                    f"the capacity of a task in {unit} per second is {bounds.shown(number)}; "
                     f"must be above 0 and at most {LARGEST_CAPACITY:.0e}"
                 )
         if not 0 < self.utilisation_percent <= 100:

@@ -88,12 +88,12 @@ class WaitingRecord(NamedTuple):
     retention: Retention = UNKNOWN_RETENTION
 
 
-def checked_topic(what: str, value: object) -> str:
+def checked_topic(label: str, value: object) -> str:
     """Return a legal topic name. Raises InvalidRequest."""
-    name = bounds.text(what, value, 249, shortest=1)
+    name = bounds.text(label, value, 249, shortest=1)
     if not is_legal_topic(name):
         raise InvalidRequest(
-            f"{what} {bounds.shown(name)} has characters that Kafka does not allow",
+            f"{label} {bounds.shown(name)} has characters that Kafka does not allow",
             advice="letters, digits, dot, underscore and dash are allowed",
         )
     return name
@@ -143,8 +143,8 @@ class TopicSelection:
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
         alternatives = (one.removeprefix("^").removesuffix("$") for one in text.split("|"))
-        names = (one.replace("\\.", ".") for one in alternatives)
-        return frozenset(one for one in names if is_legal_topic(one) and self.matches(one))
+        names = (alternative.replace("\\.", ".") for alternative in alternatives)
+        return frozenset(name for name in names if is_legal_topic(name) and self.matches(name))
 
     @property
     def beginnings(self) -> frozenset[str]:

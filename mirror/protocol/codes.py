@@ -181,5 +181,5 @@ def error_of(code: int, doing: str, message: str = "") -> HeadraceError:
     `doing`: the operation that failed; `message`: error message of the broker.
     """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
-    said = f" ({message})" if message else ""
-    return kind(f"{doing}: broker returned {name_of(code)}{said}")
+    suffix = f" ({message})" if message else ""
+    return kind(f"{doing}: broker returned {name_of(code)}{suffix}")

@@ -155,12 +155,12 @@ class ProgressLog:
         """Delete the stored progress of these lanes. Raises Unreachable."""
         await self.catch_up(keys)
         mains = {main_key(key) for key in keys}
-        gone: dict[int, list[Entry]] = {
+        dropped: dict[int, list[Entry]] = {
             number: [(stored, None) for stored in part.values if _main_of(stored) in mains]
             for number, part in self._parts.items()
         }
         await self._cluster.loop.together(
-            self._save(number, entries, now_ms) for number, entries in gone.items() if entries
+            self._save(number, entries, now_ms) for number, entries in dropped.items() if entries
         )
 
     def groups(self) -> set[str]:

@@ -255,15 +255,15 @@ class LaneStartup:
         await take_over(self._runner, starting)
         await continue_latest(self._runner, starting)
         lanes = [lane for lane in starting() if lane.position < 0]
-        for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
+        for (committed, moment), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)
             source = self._runner.source(together[0]).cluster
             places = {lane.key.partition for lane in together}  # several datastreams may share a partition
             ask = partial(source.offsets, committed=committed, seconds=_OFFSETS_SECONDS)
             # End offsets first: if the timestamp lookup finds no record, those written in between are not
             # skipped.
-            ends = await ask(dict.fromkeys(places, LATEST) if asked >= 0 else {})
-            answers = dict(await ask(dict.fromkeys(places, asked)))
+            ends = await ask(dict.fromkeys(places, LATEST) if moment >= 0 else {})
+            answers = dict(await ask(dict.fromkeys(places, moment)))
             answers |= {place: ends[place] for place in ends if _is_missing(answers[place])}
             still = set(starting())
             for lane in [one for one in together if one in still]:

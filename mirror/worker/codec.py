@@ -124,7 +124,7 @@ def to_plain(value: Any) -> Any:
 def _is_flat(hint: Any) -> bool:
     """Return whether values of that type are unchanged by JSON."""
     hint = getattr(hint, "__supertype__", hint)
-    return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(one) for one in get_args(hint)))
+    return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(arg) for arg in get_args(hint)))
 
 
 @cache
@@ -133,9 +133,9 @@ def _is_plain(hint: Any) -> bool:
     if _is_flat(hint) or hint is Ellipsis:
         return True
     if _is_named(hint):
-        return all(_is_plain(one) for one in get_type_hints(hint).values())
+        return all(_is_plain(get_type_hint) for get_type_hint in get_type_hints(hint).values())
     return (get_origin(hint) is tuple or isinstance(hint, UnionType)) and all(
-        _is_plain(one) for one in get_args(hint)
+        _is_plain(arg) for arg in get_args(hint)
     )
 
 

@@ -67,11 +67,11 @@ class MetricReports:
 
     def due(self, now: float) -> Sequence[Message]:
         """Return measurements once per interval, and the sink's drops if they have changed."""
-        said = self._dropped(now)
+        dropped = self._dropped(now)
         if now < self._next:
-            return said
+            return dropped
         self._next = now + self._interval
-        return (*said, *self.closing())
+        return (*dropped, *self.closing())
 
     def _dropped(self, now: float) -> Sequence[Message]:
         if now < self._next_drops:
@@ -159,14 +159,14 @@ def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
     """Return the number of cores in use: the process's CPU time is attributed to its lanes. None if no lane
     has copied anything."""
-    spent = sum(one.cpu_ms for one in metrics)
+    spent = sum(metric.cpu_ms for metric in metrics)
     return spent / max(metrics[0].interval_ms, 1) if spent else None
 
 
 def _sums(metrics: Sequence[MirrorMetric]) -> tuple[TaskSums, ...]:
     found: dict[str, TaskSums] = {}
-    for one in metrics:
-        sums = TaskSums.of(one)
-        before = found.get(one.task)
-        found[one.task] = before.plus(sums) if before else sums
+    for metric in metrics:
+        sums = TaskSums.of(metric)
+        before = found.get(metric.task)
+        found[metric.task] = before.plus(sums) if before else sums
     return tuple(found.values())

@@ -54,7 +54,7 @@ class ActionRecord:
     def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
         """Return the record after another rebalance, before the service reports it, without those older than
         a day."""
-        kept = [one for one in self.acts if now_ms - one.time_ms < DAY_MS]
+        kept = [act for act in self.acts if now_ms - act.time_ms < DAY_MS]
         return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
 
@@ -85,7 +85,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
         return f"inside the freeze window {frozen.text}"
     if record.waiting:
         return f"the requested rebalance of {record.waiting} is not in force yet"
-    of_day = Counter(one.datastream for one in record.acts if now_ms - one.time_ms < DAY_MS)
+    of_day = Counter(act.datastream for act in record.acts if now_ms - act.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
         return (
             f"{counted(policy.most_a_day, 'rebalance a day is', 'rebalances a day are')} "
@@ -104,11 +104,11 @@ def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> Acti
     of the settings; `preview`: summary of the dry run."""
     if moves == 0:
         return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would not help: {preview}")
-    told = f"{preview}; it {worth.sentence}"
+    grounds = f"{preview}; it {worth.sentence}"
     if not worth.is_worth_it:
-        return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would cost more than it saves: {told}")
+        return ActionDecision(ActionOutcome.REFUSES, f"a rebalance would cost more than it saves: {grounds}")
     if mode is Mode.OBSERVE:
         return ActionDecision(
-            ActionOutcome.WOULD_ACT, f"would request a rebalance, but only observes: {told}"
+            ActionOutcome.WOULD_ACT, f"would request a rebalance, but only observes: {grounds}"
         )
-    return ActionDecision(ActionOutcome.ACTS, told)
+    return ActionDecision(ActionOutcome.ACTS, grounds)

@@ -21,7 +21,7 @@ _ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
 
 def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[PastBreach, ...]:
     """Return the past breaches of a datastream. `records`: latest first."""
-    mine = (one for one in records if one.datastream == datastream)
+    mine = (record for record in records if record.datastream == datastream)
     found = [
         _breach(one.opened_ms, one.closed_ms, one.gain, (entry.text for entry in one.timeline))
         for one in mine
@@ -34,9 +34,12 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
     """Return the past breaches from incidents of the REST interface."""
     return tuple(
         _breach(
-            one["opened_ms"], one["closed_ms"], one.get("gain"), (entry["text"] for entry in one["timeline"])
+            answer["opened_ms"],
+            answer["closed_ms"],
+            answer.get("gain"),
+            (entry["text"] for entry in answer["timeline"]),
         )
-        for one in answers
+        for answer in answers
     )
 
 

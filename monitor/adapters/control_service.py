@@ -101,19 +101,19 @@ def _command(name: DatastreamName, reason: str) -> TriggerRebalance:
     return TriggerRebalance(name, full=False, requested_by="monitor", reason=reason)
 
 
-def _is_judged(one: Datastream) -> bool:
-    has_objective = one.objective is not None or bool(one.objectives)
-    return has_objective and one.status is DatastreamStatus.READY
+def _is_judged(datastream: Datastream) -> bool:
+    has_objective = datastream.objective is not None or bool(datastream.objectives)
+    return has_objective and datastream.status is DatastreamStatus.READY
 
 
-def _subject(one: Datastream, problem: Problem | None, *, is_alone: bool) -> ObjectiveSubject:
+def _subject(datastream: Datastream, problem: Problem | None, *, is_alone: bool) -> ObjectiveSubject:
     subject = subject_of(
-        one.objective,
-        Source(one.group, one.source),
-        one.selection,
-        one.objectives,
-        paused=one.pauses,
+        datastream.objective,
+        Source(datastream.group, datastream.source),
+        datastream.selection,
+        datastream.objectives,
+        paused=datastream.pauses,
         reason=problem.reason if problem is not None else "",
         sets_aside=problem is not None and problem.sets_aside,
     )
-    return replace(subject, mode=one.monitor_mode, is_alone=is_alone)
+    return replace(subject, mode=datastream.monitor_mode, is_alone=is_alone)

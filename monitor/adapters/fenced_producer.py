@@ -71,8 +71,8 @@ class FencedProducer:
             self._unfinished(_PATIENCE_SECONDS)
             self._unfinished = None
 
-    def _failure(self, producer: Producer, error: KafkaException, what: str) -> HeadraceError:
-        found, reason = translate(error, what), error.args[0]
+    def _failure(self, producer: Producer, error: KafkaException, operation: str) -> HeadraceError:
+        found, reason = translate(error, operation), error.args[0]
         assert isinstance(reason, KafkaError)
         if isinstance(found, Fenced):
             return found

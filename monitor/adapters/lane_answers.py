@@ -79,7 +79,7 @@ def _origin(name: str | None) -> BacklogOrigin | None:
     return BacklogOrigin(name) if name is not None and name in set(BacklogOrigin) else None
 
 
-def _hold(said: Mapping[str, Any] | None) -> QuotaHold | None:
-    if said is None or said["owner"] not in set(QuotaOwner):
+def _hold(document: Mapping[str, Any] | None) -> QuotaHold | None:
+    if document is None or document["owner"] not in set(QuotaOwner):
         return None
-    return QuotaHold(QuotaOwner(said["owner"]), said["share"], said["broker"])
+    return QuotaHold(QuotaOwner(document["owner"]), document["share"], document["broker"])

@@ -65,5 +65,5 @@ def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecor
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return ActionRecord(
-        off, tuple(RebalanceAction(one.datastream, one.time_ms) for one in state.acts), waiting or ""
+        off, tuple(RebalanceAction(act.datastream, act.time_ms) for act in state.acts), waiting or ""
     )

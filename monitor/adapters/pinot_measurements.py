@@ -46,10 +46,10 @@ class PinotMeasurements:
         return observations(arrived(self._client, when, together), lags, now_ms)
 
     def past(
-        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
         """Return the measurements of a past time range. Raises Unreachable, AnalyticsError."""
-        when, ages = TimeRange.up_to(piece.until_ms, piece.length_ms), sorted(milliseconds)
+        when, ages = TimeRange.up_to(period.until_ms, period.length_ms), sorted(milliseconds)
         found = lateness(self._client, when, ages, together)
         late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}
         return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))

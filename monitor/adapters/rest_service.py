@@ -91,7 +91,9 @@ class RestService:
         During an upgrade the leader may have no monitor, and then no instance runs one. `/v1/health` itself
         is not used, because it responds with 503 if anything is unhealthy."""
         answers = [one["health"] for one in self._rest.get("/v1/instances")]
-        return any(PART in one["parts"] for one in [one for one in answers if one is not None][:1])
+        return any(
+            PART in answer["parts"] for answer in [answer for answer in answers if answer is not None][:1]
+        )
 
     def hold(self) -> LeaseHold:
         """Renew the lease, or acquire it if no other monitor holds it. Instances of older versions have no
@@ -190,7 +192,7 @@ def _subject(one: Mapping[str, Any]) -> ObjectiveSubject:
 
 
 _ADVICE: Final = TypeAdapter(Advice)
-_FIELDS: Final = frozenset(one.name for one in fields(Advice))
+_FIELDS: Final = frozenset(field.name for field in fields(Advice))
 
 
 class RestAdvice:

@@ -104,12 +104,12 @@ class TopicMeasurements:
         return self._rows.observe(now_ms, window_ms)
 
     def past(
-        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
         """Return the measurements of every topic in a piece of the last hour. Raises like `observe`, and
         AnalyticsError for an older piece or too many rows."""
         now_ms = self._clock.now_ms()
-        reach_ms = next((one for one in _REACHES_MS if one >= now_ms - piece.since_ms), None)
+        reach_ms = next((one for one in _REACHES_MS if one >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
                 f"{self._topic} is not read that far back",
@@ -123,7 +123,7 @@ class TopicMeasurements:
         if reach_ms > self._longest_ms:
             self._refuse_too_many(now_ms - reach_ms)
             self._look_back(now_ms, reach_ms)
-        return self._rows.past(piece, milliseconds)
+        return self._rows.past(period, milliseconds)
 
     def _look_back(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
         is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)
@@ -212,8 +212,8 @@ class TopicMeasurements:
         """Return the offset of the first row since that time, by partition; the end offset if there is
         none."""
         starts = {}
-        asked = [TopicPartition(self._topic, number, since_ms) for number in numbers]
-        for found in consumer.offsets_for_times(asked, timeout=self._patience):
+        wanted = [TopicPartition(self._topic, number, since_ms) for number in numbers]
+        for found in consumer.offsets_for_times(wanted, timeout=self._patience):
             if found.error is not None:
                 raise KafkaException(found.error)
             is_newer = found.offset >= 0

@@ -128,9 +128,9 @@ class Conditions:
             if record.cause == Cause.WRONG_TIMESTAMPS:
                 continue
             last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
-            said, done = (last.text if last else ""), (acted.text if acted else "")
+            text, done = (last.text if last else ""), (acted.text if acted else "")
             name, opened_ms = record.datastream, record.opened_ms
-            alert = Alert(LATE, _late(name), said, opened_ms, name, record.cluster, done)
+            alert = Alert(LATE, _late(name), text, opened_ms, name, record.cluster, done)
             restored.append(self._inherit(alert, now))
         return restored
 
@@ -161,7 +161,7 @@ class Conditions:
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
         self._held = {
-            key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
+            key: one for key, one in self._held.items() if _still_applies(one.alert, findings, movements)
         }
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
         faults = self._faults(findings, movements, now)
@@ -175,7 +175,7 @@ class Conditions:
         self._forget(now)
         return self._firing(now)
 
-    def nothing_judged(
+    def judging_failed(
         self,
         reason: str,
         now: ClockReading,
@@ -203,18 +203,18 @@ class Conditions:
         late = self._held.get(AlertKey(LATE.name, name))
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
-        said = "; ".join(filter(None, (verdict.sentence, does)))
+        text = "; ".join(filter(None, (verdict.sentence, does)))
         if late is None and finding.diagnosis is not None and finding.diagnosis.cause is _ONLY_STAMPS:
             if _is_late(finding, self._held.get(AlertKey(TIMESTAMPS.name, name))):
                 summary = f"the timestamps of {name} are wrong"
-                yield Alert(TIMESTAMPS, summary, said, 0, name, cluster)
+                yield Alert(TIMESTAMPS, summary, text, 0, name, cluster)
         elif _is_late(finding, late) and (late is not None or not verdict.is_halted):
             is_unseen = (
                 late is not None and late.is_inherited and verdict.standing is not ObjectiveStatus.BREACHED
             )
-            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, said, late)
+            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, text, late)
         if verdict.is_halted:
-            halted = Alert(HALTED, f"{name} is not fully copied", said, 0, name, cluster)
+            halted = Alert(HALTED, f"{name} is not fully copied", text, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
                 yield halted
         if verdict.standing is ObjectiveStatus.UNKNOWN:
@@ -227,11 +227,11 @@ class Conditions:
     ) -> list[Fault]:
         """Return faults of clusters, except for datastreams whose own alert already reports them."""
         fired = {key for key, one in self._held.items() if one.fires}
-        found = [one for one in faults_of(findings, movements) if not self._is_told(one, fired, now)]
+        found = [one for one in faults_of(findings, movements) if not self._is_reported(one, fired, now)]
         self._outages.look(found, fired, findings, movements, now.seconds)
         return found
 
-    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
+    def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
         """Return whether the datastream's own alert began with the fault and the cluster has no alert yet."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
@@ -253,7 +253,7 @@ class Conditions:
         """Return the alerts about partitions and clusters.
 
         `covered`: datastreams with an alert that these states explain. `faults`: faults of clusters."""
-        found = {one.key: one for one in cluster_alerts(faults)}
+        found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
                 held = self._held.get(alert.key)
@@ -282,11 +282,11 @@ class Conditions:
         """Yield alerts of error budgets that burn too fast.
 
         At most one starts per turn; firing alerts continue, also while the burn rate is unknown."""
-        budgets, is_told = finding.verdict.budgets, False
+        budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
             is_fast = kind is BURNING
-            said = "; ".join(
+            text = "; ".join(
                 budget.sentence
                 for budget in budgets
                 if any(
@@ -294,17 +294,17 @@ class Conditions:
                     for burn in (budget.firing if held is None else budget.lasting)
                 )
             )
-            if said and (held is not None or not is_told):
+            if text and (held is not None or not is_reported):
                 summary = f"the error budget of {name} burns too fast"
-                yield Alert(kind, summary, said, 0, name, finding.cluster, finding.action)
+                yield Alert(kind, summary, text, 0, name, finding.cluster, finding.action)
             elif held is not None and any(
                 burn.may_last and burn.rule.has_two_windows is is_fast
                 for budget in budgets
                 for burn in budget.burns
             ):
                 yield held.alert
-                is_told = True
-            is_told = is_told or bool(said)
+                is_reported = True
+            is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
         """Record the conditions seen now. A draft identical to the held alert means that its end is
@@ -320,18 +320,20 @@ class Conditions:
         kept = {
             key: one
             for key, one in self._held.items()
-            if one.seen == now.seconds or one.alert.kind not in kinds or self._stays(one, now)
+            if one.seen == now.seconds or one.alert.kind not in kinds or self._is_held(one, now)
         }
-        gone = self._held.keys() - kept.keys()
-        self._recovered |= {key.datastream for key in gone if key.name == LATE.name}
+        ended = self._held.keys() - kept.keys()
+        self._recovered |= {key.datastream for key in ended if key.name == LATE.name}
         self._held = kept
 
-    def _stays(self, one: _SeenCondition, now: ClockReading) -> bool:
-        if one.is_inherited and one.alert.kind in OF_ITSELF:
-            return now.seconds - one.seen < self._patience.before(one.alert.kind)
-        if one.alert.kind is LATE and one.alert.datastream in self._recovered:
-            return one.fires
-        return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
+    def _is_held(self, _seen_condition: _SeenCondition, now: ClockReading) -> bool:
+        if _seen_condition.is_inherited and _seen_condition.alert.kind in OF_ITSELF:
+            return now.seconds - _seen_condition.seen < self._patience.before(_seen_condition.alert.kind)
+        if _seen_condition.alert.kind is LATE and _seen_condition.alert.datastream in self._recovered:
+            return _seen_condition.fires
+        return _seen_condition.fires and now.seconds - _seen_condition.seen < self._patience.after(
+            _seen_condition.alert.kind
+        )
 
     def _firing(self, now: ClockReading) -> list[Alert]:
         for one in self._held.values():
@@ -360,7 +362,7 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 
-def _late_alert(name: DatastreamName, finding: TurnResult, said: str, late: _SeenCondition | None) -> Alert:
+def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
     """Return the alert of an incident; an action taken against another cause than the present one is
     omitted."""
     found = finding.diagnosis
@@ -370,10 +372,12 @@ def _late_alert(name: DatastreamName, finding: TurnResult, said: str, late: _See
     if is_same and late is not None:
         summary = late.alert.summary
     done = finding.action or (late.alert.done if is_same and late is not None else "")
-    return Alert(LATE, summary, said, 0, name, finding.cluster, done)
+    return Alert(LATE, summary, text, 0, name, finding.cluster, done)
 
 
-def _is_there(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
+def _still_applies(
+    alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
+) -> bool:
     """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
     if alert.kind in OF_ITSELF:
         return True

@@ -52,16 +52,16 @@ class AlertDispatch:
 
     def start(self) -> None:
         """Start delivering to all receivers."""
-        for one in self._deliveries:
-            one.start()
+        for delivery in self._deliveries:
+            delivery.start()
 
     def stop(self, deadline_seconds: float) -> None:
         """Attempt each receiver's pending alerts once, in parallel, and stop. Idempotent."""
         ends_at = self._clock.monotonic() + deadline_seconds
-        for one in self._deliveries:
-            one.stop(0.0)
-        for one in self._deliveries:
-            one.stop(max(0.0, ends_at - self._clock.monotonic()))
+        for delivery in self._deliveries:
+            delivery.stop(0.0)
+        for delivery in self._deliveries:
+            delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def restore(self, records: Iterable[IncidentRecord]) -> None:
         """Continue with incidents of a previous monitor. Their alerts are sent again, with their original
@@ -71,14 +71,14 @@ class AlertDispatch:
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
         """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""
         found = list(alerts)
-        told = {one.alert.key: one.receivers for one in found}
-        self._continue(self._conditions.resume((one.alert for one in found), self._now()), told)
+        receivers = {one.alert.key: one.receivers for one in found}
+        self._continue(self._conditions.resume((one.alert for one in found), self._now()), receivers)
 
-    def _continue(self, alerts: Sequence[Alert], told: Mapping[AlertKey, Collection[str]]) -> None:
-        self._firing |= {one.key: one for one in alerts}
+    def _continue(self, alerts: Sequence[Alert], receivers: Mapping[AlertKey, Collection[str]]) -> None:
+        self._firing |= {alert.key: alert for alert in alerts}
         for delivery in self._deliveries:
-            notices = {one.key: self._style.notice(one) for one in alerts if _is_for(delivery, one)}
-            known = {one.key for key, one in notices.items() if delivery.name in told.get(key, ())}
+            notices = {alert.key: self._style.notice(alert) for alert in alerts if _is_for(delivery, alert)}
+            known = {one.key for key, one in notices.items() if delivery.name in receivers.get(key, ())}
             delivery.restore(notices.values(), known)
 
     @property
@@ -89,10 +89,10 @@ class AlertDispatch:
     @property
     def told(self) -> Mapping[AlertKey, Sequence[str]]:
         """Names of the receivers that have taken each firing alert."""
-        by_name = {one.name: one.told for one in self._deliveries}
+        by_name = {delivery.name: delivery.told for delivery in self._deliveries}
         keys = {key: self._style.notice(one).key for key, one in self._firing.items()}
         return {
-            key: sorted(name for name, told in by_name.items() if notice in told)
+            key: sorted(name for name, delivered in by_name.items() if notice in delivered)
             for key, notice in keys.items()
         }
 
@@ -102,20 +102,26 @@ class AlertDispatch:
         self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         """Process a turn without findings."""
         now = self._now()
         self._metrics.objectives.show({})
-        self._publish(self._conditions.nothing_judged(reason, now, movements, self._own()), now)
+        self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
         """Return the alerts about the monitor and its receivers, and the recommended ones."""
         found = [
-            Alert(RECEIVER_AWAY, f"{one.name} does not accept alerts", one.away, 0, receiver=one.name)
-            for one in self._deliveries
-            if one.away
+            Alert(
+                RECEIVER_AWAY,
+                f"{delivery.name} does not accept alerts",
+                delivery.failure,
+                0,
+                receiver=delivery.name,
+            )
+            for delivery in self._deliveries
+            if delivery.failure
         ]
-        if any(one.takes_watchdog for one in self._deliveries):
+        if any(delivery.takes_watchdog for delivery in self._deliveries):
             found.append(Alert(WATCHDOG, "the monitor is running", "this alert always fires", self._began_ms))
         return [*found, *self._recommend(self._clock.now_ms())]
 
@@ -124,18 +130,18 @@ class AlertDispatch:
 
     def _publish(self, alerts: Sequence[Alert], now: ClockReading) -> None:
         former, self._firing = self._firing, {one.key: one for one in alerts}
-        ended = [one for key, one in former.items() if not _is_told_as(one, self._firing.get(key))]
+        ended = [one for key, one in former.items() if not _is_same_notice(one, self._firing.get(key))]
         for alert in alerts:
-            if not _is_told_as(alert, former.get(alert.key)):
+            if not _is_same_notice(alert, former.get(alert.key)):
                 _log.warning("alert firing", **_names_of(alert), reason=alert.description)
         for alert in ended:
             _log.info("alert resolved", **_names_of(alert))
         self._silence(now.ms)
         unseen = self._silenced.keys() | self._conditions.inherited
-        told = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
+        styled = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
         over = [(one, self._style.notice(one, now.ms)) for one in ended]
         for delivery in self._deliveries:
-            firing = {notice.key: notice for one, notice in told if _is_for(delivery, one)}
+            firing = {notice.key: notice for one, notice in styled if _is_for(delivery, one)}
             delivery.offer(firing, [notice for one, notice in over if _is_for(delivery, one)])
         self._metrics.show(alerts, len(self._silenced))
 
@@ -148,7 +154,7 @@ class AlertDispatch:
                 _log.info("alert silenced", **_names_of(self._firing[key]), reason=silence.reason)
 
 
-def _is_told_as(alert: Alert, other: Alert | None) -> bool:
+def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
     """Return whether receivers identify both as one alert; a recreated datastream may have another source."""
     return other is not None and other.cluster == alert.cluster
 

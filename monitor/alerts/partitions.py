@@ -60,43 +60,50 @@ OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values(), *OF_CLUSTERS})
 """Kinds of alerts about partitions, raised for datastreams with and without an objective."""
 
 
-def state_alerts(name: DatastreamName, one: DatastreamStates) -> Iterator[Alert]:
+def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> Iterator[Alert]:
     """Yield one alert per state. `Conditions` sets their start."""
-    for count in one.movement.states:
+    for count in datastream_states.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
             summary = f"{name}: {counted(count.partitions, 'partition')} {_SAYS[count.state]}"
             yield Alert(
                 kind,
                 summary,
-                _said(count),
+                _count_text(count),
                 count.since_ms or 0,
                 name,
-                one.cluster,
+                datastream_states.cluster,
                 partitions=count.partitions,
                 worst=count.worst,
             )
 
 
 def loss_alert(
-    name: DatastreamName, one: DatastreamStates, within_seconds: float, least_share: float = 0.0
+    name: DatastreamName, datastream_states: DatastreamStates, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
     """Return the alert about records that the source deletes within that time before they are copied.
 
     None if no loss is that near, or if the backlog is certainly less than that share of the source's
     log."""
-    loss = one.movement.loss
+    loss = datastream_states.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None
     if loss.share is not None and loss.share < least_share:
         return None
     when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
     summary = f"{name} will lose records {when}"
-    said = f"the source deletes uncopied records of {loss.worst} {when}, {_catching_up(loss)}"
+    text = f"the source deletes uncopied records of {loss.worst} {when}, {_catching_up(loss)}"
     if loss.partitions > 1:
-        said += f"; {counted(loss.partitions, 'partition')} will lose records"
+        text += f"; {counted(loss.partitions, 'partition')} will lose records"
     return Alert(
-        LOSS_AHEAD, summary, said, 0, name, one.cluster, partitions=loss.partitions, worst=loss.worst
+        LOSS_AHEAD,
+        summary,
+        text,
+        0,
+        name,
+        datastream_states.cluster,
+        partitions=loss.partitions,
+        worst=loss.worst,
     )
 
 
@@ -108,7 +115,7 @@ def partitions_text(movement: Movement) -> str:
     )
 
 
-def _said(count: StateCount) -> str:
+def _count_text(count: StateCount) -> str:
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
     among = "" if count.partitions == 1 else " longest"
     return f"{count.worst}{among}{since}: {count.reason or count.state.value}"

@@ -64,7 +64,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
     def needed(tasks: int) -> int:
         return max(1, -(-tasks // each))
 
-    known = [one for one in advice.groups if one.now is not None]
+    known = [group for group in advice.groups if group.now is not None]
     present = sum(one.now or 0 for one in known)
     is_short = needed(present) > advice.instances
     short: list[HourNeed] = []
@@ -97,11 +97,13 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
     """Return the group that grows most and the tasks that it needs."""
 
-    def then(one: GroupNeed) -> int:
-        coming = [hour.most_tasks for hour in one.coming if peak is not None and hour.hour_ms == peak.hour_ms]
-        return coming[0] if coming else one.now or 0
+    def then(group_need: GroupNeed) -> int:
+        coming = [
+            hour.most_tasks for hour in group_need.coming if peak is not None and hour.hour_ms == peak.hour_ms
+        ]
+        return coming[0] if coming else group_need.now or 0
 
-    found = max(groups, key=lambda one: (then(one) - one.tasks, then(one)))
+    found = max(groups, key=lambda group: (then(group) - group.tasks, then(group)))
     return found, then(found)
 
 

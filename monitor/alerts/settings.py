@@ -262,7 +262,7 @@ class AlertSettings(Settings):
         ]
 
 
-def _one_of(settings: Settings, what: str) -> None:
+def _one_of(settings: Settings, field: str) -> None:
     """Reject a secret configured both as a file and as an environment variable."""
-    if getattr(settings, f"{what}_file") and getattr(settings, f"{what}_variable"):
-        raise ValueError(f"{what}_file and {what}_variable are mutually exclusive")
+    if getattr(settings, f"{field}_file") and getattr(settings, f"{field}_variable"):
+        raise ValueError(f"{field}_file and {field}_variable are mutually exclusive")

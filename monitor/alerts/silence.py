@@ -24,10 +24,10 @@ class Silence:
         if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
         names = (alert.datastream,) if alert.datastream else alert.datastreams
-        is_named = bool(names) and all(fnmatchcase(one, self.datastream) for one in names)
+        is_named = bool(names) and all(fnmatchcase(name, self.datastream) for name in names)
         return self.datastream == "*" or is_named
 
 
 def silence_of(alert: Alert, silences: Sequence[Silence], now_ms: int) -> Silence | None:
     """Return the first silence that covers the alert."""
-    return next((one for one in silences if one.covers(alert, now_ms)), None)
+    return next((silence for silence in silences if silence.covers(alert, now_ms)), None)

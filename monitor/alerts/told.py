@@ -44,9 +44,9 @@ class InheritedAlerts:
         self._first: dict[AlertKey, Alert] = {}
 
     def records(
-        self, firing: Iterable[Alert], told: Mapping[AlertKey, Sequence[str]] = _NOBODY
+        self, firing: Iterable[Alert], receivers: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
-        """Return the records to store, by id. `told`: names of the receivers that have each alert."""
+        """Return the records to store, by id. `receivers`: names of the receivers that have each alert."""
         self._first = {one.key: self._first.get(one.key, one) for one in firing if one.kind.name in _KINDS}
         found: dict[str, list[dict[str, Any]]] = {}
         for one in self._first.values():
@@ -58,7 +58,7 @@ class InheritedAlerts:
                     "receiver": one.receiver,
                     "since_ms": one.since_ms,
                     "summary": one.summary,
-                    "told": list(told.get(one.key, ())),
+                    "told": list(receivers.get(one.key, ())),
                 }
             )
         return {
@@ -81,7 +81,7 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamP
     return found
 
 
-def told_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
+def read_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
     """Parse stored records; log and skip alerts that this version does not know."""
     found: list[InheritedAlert] = []
     for value in values:
@@ -98,9 +98,9 @@ def told_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
     return found
 
 
-def _leave_out(what: object, error: Exception) -> None:
+def _leave_out(record: object, error: Exception) -> None:
     reason = str(error) or type(error).__name__
-    _log.warning("stored alert skipped", record=legible(repr(what)), reason=reason)
+    _log.warning("stored alert skipped", record=legible(repr(record)), reason=reason)
 
 
 def _alert_of(one: dict[str, Any]) -> Alert:

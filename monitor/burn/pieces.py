@@ -64,7 +64,7 @@ def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
     than an hour are included: hours would be many and are needed again only once a day."""
     lengths = [seconds * 1_000 for seconds in windows]
     return {
-        step: max((one + step for one in lengths if (_first_step(one) or step) <= step), default=0)
+        step: max((length + step for length in lengths if (_first_step(length) or step) <= step), default=0)
         for step in _STEPS_MS
         if step < _HOUR_MS
     }

@@ -60,7 +60,7 @@ NO_ANSWER: Final = InquiryResult()
 class _PreviousLook:
     """A previous look. `waiting`: backlog of each partition in records."""
 
-    asked_at: float
+    requested_at: float
     answer: InquiryResult
     waiting: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class Inquiry:
         """Return the cause of its lateness, calling `ask` for evidence if a look is due. `now`: monotonic
         seconds."""
         known = self._known.get(name)
-        if known is not None and (now - known.asked_at < LEAST_SECONDS or not self._left):
+        if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
             return InquiryResult(failure="not examined yet, other datastreams come first")
@@ -114,14 +114,14 @@ class Inquiry:
 
 
 def _waiting(evidence: Evidence) -> dict[str, int]:
-    return {one.partition: one.lag_records for one in evidence.lanes if one.lag_records is not None}
+    return {lane.partition: lane.lag_records for lane in evidence.lanes if lane.lag_records is not None}
 
 
 def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
     """Return the evidence with lanes whose backlog has shrunk since the previous look marked as catching
     up."""
-    seconds = now - former.asked_at
-    lanes = (_caught_up(one, former.waiting.get(one.partition), seconds) for one in evidence.lanes)
+    seconds = now - former.requested_at
+    lanes = (_caught_up(lane, former.waiting.get(lane.partition), seconds) for lane in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))
 
 

@@ -111,7 +111,7 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
         if late:
             by_cause[Cause.WRONG_TIMESTAMPS] = late
         else:
-            late = [lane for lane in lanes if not lane.waits_for_nothing]
+            late = [lane for lane in lanes if not lane.has_no_backlog]
     if not by_cause:
         of_tasks = evidence.of_tasks
         for lane in late:
@@ -141,7 +141,7 @@ _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
 
 def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane is late, as defined in the module docstring."""
-    if lane.is_starting or lane.state not in (_CALM if lane.waits_for_nothing else _IN_TIME):
+    if lane.is_starting or lane.state not in (_CALM if lane.has_no_backlog else _IN_TIME):
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
         return True
@@ -158,7 +158,7 @@ def _looks_late(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float) -> Cause:
-    still = _standing_still(lane)
+    still = _stalled(lane)
     if still is not None:
         return still
     if lane.is_starting:
@@ -182,7 +182,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
     )
 
 
-def _standing_still(lane: LaneEvidence) -> Cause | None:
+def _stalled(lane: LaneEvidence) -> Cause | None:
     """Apply rules 1 to 3. A stopped partition that an instance owns has lost its worker process."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
@@ -250,7 +250,7 @@ def _quota(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvide
         held = {one.task for one in lanes if one.hold is not None and one.hold.owner is QuotaOwner.TASK}
         tasks = {one.task for one in lanes}
         are_all = hold is not None and len(tasks) > 1 and held == tasks
-        is_hot = are_all and hottest(mates_of(lane.task, lanes)) is not None
+        is_hot = are_all and hottest(lanes_of_task(lane.task, lanes)) is not None
         return Cause.OUR_QUOTA if are_all and not is_hot else None
     return Cause.OUR_QUOTA if hold.owner in _OUR_OWN else Cause.BROKER_QUOTA
 
@@ -259,11 +259,11 @@ def _overload(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEv
     is_held = hold is not None
     if not is_held and not _is_busy(lane):
         return None
-    mates = mates_of(lane.task, lanes)
+    task_lanes = lanes_of_task(lane.task, lanes)
     if not is_held and (lane.worker_waited or 0.0) >= _LEAST_WAITED:
         return Cause.OVERLOADED_INSTANCE
-    if is_held or _keeps_busy(mates, lane):
-        return Cause.HOT_PARTITION if hottest(mates) is not None else Cause.OVERLOADED_TASK
+    if is_held or _keeps_busy(task_lanes, lane):
+        return Cause.HOT_PARTITION if hottest(task_lanes) is not None else Cause.OVERLOADED_TASK
     return Cause.OVERLOADED_INSTANCE
 
 
@@ -273,21 +273,21 @@ def _is_busy(lane: LaneEvidence) -> bool:
     return lane.worker_cpu + (lane.worker_waited or 0.0) >= BUSY_CORES
 
 
-def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
+def _keeps_busy(task_lanes: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
     """Return whether the task accounts for most of its worker's load."""
-    spent = sum(one.cpu or 0.0 for one in mates)
+    spent = sum(task_lane.cpu or 0.0 for task_lane in task_lanes)
     return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
 
 
-def mates_of(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
+def lanes_of_task(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
     """Return all lanes of the task."""
-    return [one for one in lanes if one.task == task]
+    return [lane for lane in lanes if lane.task == task]
 
 
-def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
+def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
     """Return the partition that carries most of its task's load, None if none does."""
-    total = sum(one.bytes_per_second or 0.0 for one in mates)
-    top = max(mates, key=lambda one: (one.bytes_per_second or 0.0, one.partition))
+    total = sum(lane.bytes_per_second or 0.0 for lane in task_lanes)
+    top = max(task_lanes, key=lambda lane: (lane.bytes_per_second or 0.0, lane.partition))
     return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
@@ -334,16 +334,16 @@ def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
 
 
 def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> CauseFigures:
-    mates: Sequence[LaneEvidence] = ()
+    task_lanes: Sequence[LaneEvidence] = ()
     hot = None
     if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
-        (task, _), *_ = Counter(one.task for one in lanes).most_common(1)
-        mates = mates_of(task, evidence.of_tasks)
-        hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
-    can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
+        (task, _), *_ = Counter(lane.task for lane in lanes).most_common(1)
+        task_lanes = lanes_of_task(task, evidence.of_tasks)
+        hot = hottest(task_lanes) if cause is Cause.HOT_PARTITION else None
+    can_move = cause is Cause.OVERLOADED_INSTANCE or len(task_lanes) > 1
     held: tuple[QuotaHold, ...] = ()
     if cause in (Cause.OUR_QUOTA, Cause.HOT_PARTITION, Cause.OVERLOADED_TASK):
-        held = tuple(filter(None, (hold_of(one, evidence.of_tasks) for one in lanes)))
+        held = tuple(filter(None, (hold_of(lane, evidence.of_tasks) for lane in lanes)))
     if cause is Cause.OUR_QUOTA:
         can_move = any(one.owner is QuotaOwner.TASK for one in held)
-    return CauseFigures(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move, held)
+    return CauseFigures(tuple(lanes), late, tuple(task_lanes), hot, evidence.silent, can_move, held)

@@ -21,14 +21,14 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `mates`: all lanes of
-    the affected task; `hot`: the partition that carries most of its load. `silent`: instances that did not
-    respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
-    ones included."""
+    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `task_lanes`: all
+    lanes of the affected task; `hot`: the partition that carries most of its load. `silent`: instances that
+    did not respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes,
+    shared ones included."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
-    mates: tuple[LaneEvidence, ...] = ()
+    task_lanes: tuple[LaneEvidence, ...] = ()
     hot: LaneEvidence | None = None
     silent: tuple[str, ...] = ()
     can_move: bool = True
@@ -37,7 +37,7 @@ class CauseFigures:
     @property
     def phases(self) -> Phases | None:
         """Mean phases of all batches of the lanes."""
-        known = [(one.phases, one.batches_per_second) for one in self.lanes if one.phases is not None]
+        known = [(lane.phases, lane.batches_per_second) for lane in self.lanes if lane.phases is not None]
         weight = sum(count for _, count in known)
         if not weight:
             return None
@@ -46,37 +46,39 @@ class CauseFigures:
     @property
     def hold(self) -> QuotaHold | None:
         """Hold by the quota that throttles one of the lanes most."""
-        own = [one.hold for one in self.lanes if one.hold is not None]
+        own = [lane.hold for lane in self.lanes if lane.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
     @property
     def worker_cpu(self) -> float | None:
         """Cores used by the busiest worker process."""
-        return max((one.worker_cpu for one in self.lanes if one.worker_cpu is not None), default=None)
+        return max((lane.worker_cpu for lane in self.lanes if lane.worker_cpu is not None), default=None)
 
     @property
     def worker_waited(self) -> float | None:
         """Fraction of time for which a worker process waited for a core, at most."""
-        return max((one.worker_waited for one in self.lanes if one.worker_waited is not None), default=None)
+        return max(
+            (lane.worker_waited for lane in self.lanes if lane.worker_waited is not None), default=None
+        )
 
     @property
     def unanswered(self) -> dict[str, float]:
         """Age of the oldest unanswered request in seconds, by kind of request."""
         waits = {
-            "fetch": max((one.fetch_unanswered or 0.0 for one in self.lanes), default=0.0),
-            "produce": max((one.produce_unanswered or 0.0 for one in self.lanes), default=0.0),
+            "fetch": max((lane.fetch_unanswered or 0.0 for lane in self.lanes), default=0.0),
+            "produce": max((lane.produce_unanswered or 0.0 for lane in self.lanes), default=0.0),
         }
         return {name: seconds for name, seconds in waits.items() if seconds}
 
     @property
     def timestamp_offset(self) -> float:
         """Largest offset of timestamps in seconds, ahead or behind; 0 if there is none."""
-        return max((one.timestamp_offset or 0.0 for one in self.lanes), key=abs, default=0.0)
+        return max((lane.timestamp_offset or 0.0 for lane in self.lanes), key=abs, default=0.0)
 
     @property
     def task_rate(self) -> float | None:
         """Known rate of the task in bytes per second."""
-        known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
+        known = [lane.bytes_per_second for lane in self.task_lanes if lane.bytes_per_second is not None]
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
@@ -96,8 +98,8 @@ class CauseFigures:
         if self.worker_waited is not None:
             found["worker_waited_share"] = round(self.worker_waited, 3)
         found |= {f"{name}_unanswered_seconds": round(one, 1) for name, one in self.unanswered.items()}
-        if self.mates:
-            found["task"] = self.mates[0].task or ""
+        if self.task_lanes:
+            found["task"] = self.task_lanes[0].task or ""
         if self.task_rate is not None:
             found["task_bytes_per_second"] = round(self.task_rate)
         if self.hot is not None:
@@ -111,7 +113,7 @@ class CauseFigures:
         found: dict[str, float] = {}
         if self.timestamp_offset:
             found["timestamp_offset_seconds"] = self.timestamp_offset
-        waiting = [one.lag_records for one in self.lanes if one.lag_records is not None]
+        waiting = [lane.lag_records for lane in self.lanes if lane.lag_records is not None]
         if waiting:
             found["waiting_records"] = sum(waiting)
         return found
@@ -122,8 +124,8 @@ def sentence_of(cause: Cause, found: CauseFigures) -> str:
     partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
     explained = len(found.lanes)
-    of = f" ({explained} of {counted(found.late, 'late partition')})" if 0 < explained < found.late else ""
-    return f"{cause}: {detail}{of}"
+    share = f" ({explained} of {counted(found.late, 'late partition')})" if 0 < explained < found.late else ""
+    return f"{cause}: {detail}{share}"
 
 
 def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
@@ -135,7 +137,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
         case Cause.OUR_QUOTA | Cause.BROKER_QUOTA:
             return (_held(found.hold), _slowest(found.phases))
         case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
-            away = _away(found.lanes)
+            away = _unreachable(found.lanes)
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
@@ -157,31 +159,31 @@ def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
 
 
 def _named(lanes: Sequence[LaneEvidence]) -> str:
-    first = min(lanes, key=lambda one: one.partition)
+    first = min(lanes, key=lambda lane: lane.partition)
     more = f", and {len(lanes) - 1} more" if len(lanes) > 1 else ""
     return f"{first.partition}: {first.reason or 'it is not copied'}{more}"
 
 
 def _lost(lanes: Sequence[LaneEvidence]) -> str:
     times = [
-        one.origin_ms for one in lanes if one.origin is BacklogOrigin.WORKER and one.origin_ms is not None
+        lane.origin_ms for lane in lanes if lane.origin is BacklogOrigin.WORKER and lane.origin_ms is not None
     ]
     if times:
         return f"lost at {clock_text(min(times))} and replaced"
-    stopped = [one for one in lanes if one.state is MovementState.STOP]
+    stopped = [lane for lane in lanes if lane.state is MovementState.STOP]
     return _named(stopped) if stopped else ""
 
 
 def _carried(cause: Cause, found: CauseFigures) -> str:
-    task, rate = found.mates[0].task, rate_text(found.task_rate or 0.0)
+    task, rate = found.task_lanes[0].task, rate_text(found.task_rate or 0.0)
     if cause is Cause.HOT_PARTITION and found.hot is not None:
         alone = "" if found.can_move else ", which has no other partition"
         part = rate_text(found.hot.bytes_per_second or 0.0)
         return f"{found.hot.partition} carries {part} of the {rate} of task {task}{alone}"
     if cause is Cause.OVERLOADED_TASK:
         copied = "copies" if found.task_rate is None else f"copies {rate} of"
-        return f"{task} {copied} {counted(len(found.mates), 'partition')}"
-    tasks = len({one.task for one in found.lanes})
+        return f"{task} {copied} {counted(len(found.task_lanes), 'partition')}"
+    tasks = len({lane.task for lane in found.lanes})
     return f"{found.lanes[0].instance}, with {counted(tasks, 'late task')}"
 
 
@@ -239,26 +241,26 @@ def _unanswered(found: CauseFigures) -> str:
     return f"{' and '.join(waits)} for a response" if waits else ""
 
 
-def _away(lanes: Sequence[LaneEvidence]) -> str:
-    silent = [one for one in lanes if one.state is not None and one.state.value.endswith("_AWAY")]
+def _unreachable(lanes: Sequence[LaneEvidence]) -> str:
+    silent = [lane for lane in lanes if lane.state is not None and lane.state.value.endswith("_AWAY")]
     return _named(silent) if silent else ""
 
 
 def _backlog(lanes: Sequence[LaneEvidence]) -> str:
-    known = [one.lag_records for one in lanes if one.lag_records is not None]
+    known = [lane.lag_records for lane in lanes if lane.lag_records is not None]
     waiting = counted(sum(known), "record") if known else "records"
-    eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
+    eta = max((lane.eta_seconds for lane in lanes if lane.eta_seconds is not None), default=None)
     until = f", about {duration_text(eta)} to catch up" if eta is not None else ""
-    fewer = ", and shrinking" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
+    fewer = ", and shrinking" if any(lane.state is MovementState.CATCHING_UP for lane in lanes) else ""
     return f"backlog of {waiting} in {counted(len(lanes), 'partition')}{fewer}{until}"
 
 
 def _stamped(lanes: Sequence[LaneEvidence]) -> str:
     """Name the topics whose timestamps are wrong, most wrong first."""
     offsets: dict[str, float] = {}
-    for one in lanes:
-        if abs(one.timestamp_offset or 0.0) > abs(offsets.get(one.topic, 0.0)):
-            offsets[one.topic] = one.timestamp_offset or 0.0
+    for lane in lanes:
+        if abs(lane.timestamp_offset or 0.0) > abs(offsets.get(lane.topic, 0.0)):
+            offsets[lane.topic] = lane.timestamp_offset or 0.0
     ranked = sorted(offsets.items(), key=lambda item: (-abs(item[1]), item[0]))
     named = [
         f"{topic} {duration_text(abs(seconds))} {'ahead' if seconds > 0 else 'behind'}"

@@ -111,7 +111,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
             count.note(one)
         if one.judgement.loses_data:
             losing.append(one)
-    return Movement(tuple([states[key].said(key) for key in sorted(states)]), _loss_of(losing))
+    return Movement(tuple([states[key].count_of(key) for key in sorted(states)]), _loss_of(losing))
 
 
 class _StateCounter:
@@ -122,18 +122,18 @@ class _StateCounter:
     def __init__(self, first: PartitionMovement) -> None:
         self._number, self._worst, self._idle = 1, first, int(first.is_idle)
 
-    def note(self, one: PartitionMovement) -> None:
+    def note(self, partition_movement: PartitionMovement) -> None:
         """Add a partition."""
         self._number += 1
-        self._idle += one.is_idle
-        since_ms, longest = one.since_ms, self._worst.since_ms
+        self._idle += partition_movement.is_idle
+        since_ms, longest = partition_movement.since_ms, self._worst.since_ms
         if since_ms == longest:
-            if str(one.partition) < str(self._worst.partition):
-                self._worst = one
+            if str(partition_movement.partition) < str(self._worst.partition):
+                self._worst = partition_movement
         elif longest is None or (since_ms is not None and since_ms < longest):
-            self._worst = one
+            self._worst = partition_movement
 
-    def said(self, state: MovementState) -> StateCount:
+    def count_of(self, state: MovementState) -> StateCount:
         partition, judgement, since_ms, _ = self._worst
         return StateCount(state, self._number, str(partition), judgement.reason, since_ms, self._idle)
 
@@ -155,27 +155,27 @@ def added(parts: Iterable[Movement]) -> Movement:
     states: dict[MovementState, StateCount] = {}
     loss: LossAhead | None = None
     for part in parts:
-        for one in part.states:
-            known = states.get(one.state)
-            states[one.state] = one if known is None else _longer(known, one)
+        for state in part.states:
+            known = states.get(state.state)
+            states[state.state] = state if known is None else _longer(known, state)
         if part.loss is not None:
             loss = part.loss if loss is None else _sooner(loss, part.loss)
     return Movement(tuple(states[key] for key in sorted(states)), loss)
 
 
-def _longer(one: StateCount, other: StateCount) -> StateCount:
+def _longer(state_count: StateCount, other: StateCount) -> StateCount:
     def order(count: StateCount) -> tuple[bool, int, str]:
         return count.since_ms is None, count.since_ms or 0, count.worst
 
-    worst = min(one, other, key=order)
-    total = one.partitions + other.partitions
-    idle = one.idle + other.idle
-    return StateCount(one.state, total, worst.worst, worst.reason, worst.since_ms, idle)
+    worst = min(state_count, other, key=order)
+    total = state_count.partitions + other.partitions
+    idle = state_count.idle + other.idle
+    return StateCount(state_count.state, total, worst.worst, worst.reason, worst.since_ms, idle)
 
 
-def _sooner(one: LossAhead, other: LossAhead) -> LossAhead:
-    worst = min(one, other, key=lambda loss: (loss.seconds, loss.worst))
-    partitions, share = one.partitions + other.partitions, _most(one.share, other.share)
+def _sooner(loss_ahead: LossAhead, other: LossAhead) -> LossAhead:
+    worst = min(loss_ahead, other, key=lambda loss: (loss.seconds, loss.worst))
+    partitions, share = loss_ahead.partitions + other.partitions, _most(loss_ahead.share, other.share)
     return LossAhead(partitions, worst.worst, worst.seconds, worst.eta_seconds, share)
 
 

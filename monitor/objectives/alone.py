@@ -31,12 +31,12 @@ class SourcesAlone:
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}
-        for one in subjects:
-            if one.is_alone:
-                known = before.get(one.source)
-                if known is None or known[0] != one.selection:
-                    known = one.selection, now_ms + SETTLED_MS
-                self._since[one.source] = known
+        for subject in subjects:
+            if subject.is_alone:
+                known = before.get(subject.source)
+                if known is None or known[0] != subject.selection:
+                    known = subject.selection, now_ms + SETTLED_MS
+                self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
         """Return the sources for which this has been true since the given time."""

@@ -56,7 +56,7 @@ class Budgets:
         self._objectives: Mapping[DatastreamName, object] = {}
         self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
         self._is_burning = False
-        self._said = ""
+        self._logged_problem = ""
 
     def judge(
         self,
@@ -76,7 +76,7 @@ class Budgets:
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
         if may_ask or not is_same:
             self._found = self._judge(subjects, most_questions if may_ask else None, alone)
-            self._is_burning = any(one.lasting for budgets in self._found.values() for one in budgets)
+            self._is_burning = any(budget.lasting for budgets in self._found.values() for budget in budgets)
             self._objectives, self._looked = objectives, now if may_ask else self._looked
         return self._found
 
@@ -87,28 +87,28 @@ class Budgets:
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """Compute the budgets. `most_questions` None: without queries, from the last refresh."""
-        objectives = {one for subject in subjects.values() for one in subject.objectives}
-        periods = {min(one.period_days, self._days) * DAY_SECONDS for one in objectives}
+        objectives = {objective for subject in subjects.values() for objective in subject.objectives}
+        periods = {min(objective.period_days, self._days) * DAY_SECONDS for objective in objectives}
         windows = periods if self._days else set()
         windows |= {seconds for rule in self._rules for seconds in (rule.long_seconds, rule.short_seconds)}
         if objectives and most_questions is not None:
             wanted = wanted_of(subjects.values())
             self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions, alone)
-            if self._history.problem not in {"", self._said}:
+            if self._history.problem not in {"", self._logged_problem}:
                 _log.warning("some burn rates are unknown", reason=self._history.problem)
-            self._said = self._history.problem
-        return {name: self._of(subject) for name, subject in subjects.items()}
+            self._logged_problem = self._history.problem
+        return {name: self._budgets_of(subject) for name, subject in subjects.items()}
 
-    def _of(self, subject: ObjectiveSubject) -> tuple[Budget, ...]:
+    def _budgets_of(self, subject: ObjectiveSubject) -> tuple[Budget, ...]:
         return tuple(
             judge_budget(
-                one,
-                self._history.totals(key_of(subject, one)),
+                objective,
+                self._history.totals(key_of(subject, objective)),
                 self._rules,
                 self._minimum,
                 self._days,
             )
-            for one in subject.objectives
+            for objective in subject.objectives
         )
 
 

@@ -91,12 +91,12 @@ class History:
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
-        needed = dict.fromkeys(piece for pieces in whole.values() for piece in reversed(pieces))
+        needed = dict.fromkeys(period for pieces in whole.values() for period in reversed(pieces))
         since = {length_ms: now_ms - reach for length_ms, reach in reaches_of(windows).items()}
         self._known = {
-            piece: one.counted_by(self._counting)
-            for piece, one in self._known.items()
-            if one.is_final and (piece in needed or piece.since_ms >= since.get(piece.length_ms, now_ms))
+            period: one.counted_by(self._counting)
+            for period, one in self._known.items()
+            if one.is_final and (period in needed or period.since_ms >= since.get(period.length_ms, now_ms))
         }
         self.problem, self._answers = "", 0
         try:
@@ -111,7 +111,7 @@ class History:
     def is_whole(self) -> bool:
         """True if no piece is missing."""
         return not self.problem and all(
-            one.sums is not None and not one.unknown for one in self._windows.values()
+            window.sums is not None and not window.unknown for window in self._windows.values()
         )
 
     def totals(self, wanted: RequiredCount) -> Mapping[int, LatencyTally | None]:
@@ -123,24 +123,24 @@ class History:
         self, needed: Iterable[TimeRangePiece], now_ms: int, most_questions: int, alone: SourcesAlone
     ) -> None:
         questions = 0
-        for piece in needed:
-            known = self._known.get(piece)
+        for period in needed:
+            known = self._known.get(period)
             if known is not None and not known.unknown:
                 continue
-            is_final = piece.until_ms + _SETTLED_MS <= now_ms
+            is_final = period.until_ms + _SETTLED_MS <= now_ms
             questions += is_final
             if not is_final or questions <= most_questions:
-                found = self._past.past(piece, self._counting.ages, alone.since(piece.since_ms))
-                sums = self._counting.sums(found, piece)
-                self._known[piece] = _Known(self._counting, sums, _NOBODY, is_final)
+                found = self._past.past(period, self._counting.ages, alone.since(period.since_ms))
+                sums = self._counting.sums(found, period)
+                self._known[period] = _Known(self._counting, sums, _NOBODY, is_final)
                 self._answers += 1
 
     def _window(self, seconds: int, pieces: Sequence[TimeRangePiece]) -> _Window:
-        known = [self._known[piece] for piece in pieces if piece in self._known]
+        known = [self._known[period] for period in pieces if period in self._known]
         if len(known) < len(pieces):
             return _Window(None)
         unknown = _NOBODY.union(*(one.unknown for one in known))
-        final = tuple(piece for piece, one in zip(pieces, known, strict=True) if one.is_final)
+        final = tuple(period for period, one in zip(pieces, known, strict=True) if one.is_final)
         kept = self._sums.get(seconds)
         if kept is None or kept.pieces != final or kept.counting is not self._counting:
             sums = added((one.sums for one in known if one.is_final), self._counting.nothing)
@@ -159,7 +159,7 @@ def _tally(window: _Window, number: int | None) -> LatencyTally | None:
 
 def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
     """Return the counts needed for all objectives of these datastreams."""
-    return frozenset(key_of(subject, one) for subject in subjects for one in subject.objectives)
+    return frozenset(key_of(subject, objective) for subject in subjects for objective in subject.objectives)
 
 
 def key_of(subject: ObjectiveSubject, objective: Objective) -> RequiredCount:

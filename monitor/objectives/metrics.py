@@ -66,6 +66,6 @@ def _standings(verdicts: Mapping[DatastreamName, LatencyVerdict]) -> Metric:
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():
-        for standing in ObjectiveStatus:
-            family.add_metric([name, standing.value], float(verdict.standing is standing))
+        for status in ObjectiveStatus:
+            family.add_metric([name, status.value], float(verdict.standing is status))
     return family

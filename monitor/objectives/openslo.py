@@ -51,18 +51,18 @@ class NamedObjective:
     objective: Objective
 
 
-def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
+def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, Any]:
     """Return the OpenSLO document of an objective. Its name is derived from its content."""
-    objective = one.objective
+    objective = named_objective.objective
     target = percent_text(objective.target_percent)
-    said = f"{target} percent within {objective.milliseconds} ms"
+    description = f"{target} percent within {objective.milliseconds} ms"
     name = _name(
-        one.datastream,
+        named_objective.datastream,
         f"{target}-{objective.milliseconds}ms-{objective.period_days}d"
         f"-p{percent_text(objective.percentile)}-{objective.window_seconds}s",
     )
     source = {
-        "datastream": one.datastream,
+        "datastream": named_objective.datastream,
         "percentile": objective.percentile,
         "window": f"{objective.window_seconds}s",
     }
@@ -71,21 +71,21 @@ def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
         "kind": KIND,
         "metadata": {
             "name": name,
-            "displayName": f"{one.datastream}: {said}",
+            "displayName": f"{named_objective.datastream}: {description}",
             **({"annotations": {"headrace/owner": owner}} if owner else {}),
         },
         "spec": {
-            "description": f"{said} from the source's timestamp to the destination's acknowledgement",
-            "service": one.datastream,
+            "description": f"{description} from the source's timestamp to the destination's acknowledgement",
+            "service": named_objective.datastream,
             "indicator": {
-                "metadata": {"name": f"{_name(one.datastream, 'latency')}"},
+                "metadata": {"name": f"{_name(named_objective.datastream, 'latency')}"},
                 "spec": {"thresholdMetric": {"metricSource": {"type": METRIC_SOURCE, "spec": source}}},
             },
             "timeWindow": [{"duration": f"{objective.period_days}d", "isRolling": True}],
             "budgetingMethod": _METHOD,
             "objectives": [
                 {
-                    "displayName": said,
+                    "displayName": description,
                     "op": "lte",
                     "value": objective.milliseconds,
                     "targetPercent": objective.target_percent,
@@ -187,8 +187,8 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
     if reader.part("spec", "indicator") is not None:
         reader.refuse(place, "the document also has an inline indicator", "remove one of them")
     elif not isinstance(name, str) or name not in indicators:
-        what = f"unknown {INDICATOR} {bounds.shown(name)}"
-        reader.refuse(place, what, "import its document with this one")
+        subject = f"unknown {INDICATOR} {bounds.shown(name)}"
+        reader.refuse(place, subject, "import its document with this one")
     reader.problems.check()
     spec = {field: one for field, one in reader.part("spec").items() if field != "indicatorRef"}
     return {**reader.part(), "spec": {**spec, "indicator": indicators[name]}}

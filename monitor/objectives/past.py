@@ -46,7 +46,7 @@ class PastMeasurements(Protocol):
     """Stored past measurements of the mirror."""
 
     def past(
-        self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
+        self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
         """Return the sums of every topic, each at most once, with a column for each of `milliseconds`.
 
@@ -65,10 +65,10 @@ class TallyColumns(NamedTuple):
 def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
     """Return the sum of the columns of all parts."""
     records, late, stale = onto
-    for one in parts:
-        records = list(map(add, records, one.records))
-        late = list(map(add, late, one.late))
-        stale = list(map(add, stale, one.stale_seconds))
+    for part in parts:
+        records = list(map(add, records, part.records))
+        late = list(map(add, late, part.late))
+        stale = list(map(add, stale, part.stale_seconds))
     return TallyColumns(records, late, stale)
 
 
@@ -90,7 +90,7 @@ class CountPlan:
         size = len(self.numbers)
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
-    def sums(self, found: TopicLatencySums, piece: TimeRangePiece) -> TallyColumns:
+    def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
         """Return the sums of a piece by count. Stale time is the largest of any topic, a lower bound."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]
@@ -106,7 +106,7 @@ class CountPlan:
                 for number in numbers:
                     if ages[number] == age:
                         stale[number] = max(stale[number], waited)
-        length = (piece.until_ms - piece.since_ms) / 1_000
+        length = (period.until_ms - period.since_ms) / 1_000
         return TallyColumns(
             array("q", records), array("d", late), array("d", [min(one, length) for one in stale])
         )

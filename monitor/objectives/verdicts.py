@@ -32,7 +32,7 @@ _WORST_FIRST: Final = (
 def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
     """Return the windows to read, in seconds: the monitor's own and the objectives'."""
     return frozenset({own_seconds}) | {
-        float(one.window_seconds) for subject in subjects for one in subject.objectives
+        float(objective.window_seconds) for subject in subjects for objective in subject.objectives
     }
 
 
@@ -67,9 +67,11 @@ def judge_all(
         verdicts.append(judge(subject, whole, short))
     if len(verdicts) == 1:
         return verdicts[0]
-    worst = min((one.standing for one in verdicts), key=_WORST_FIRST.index)
-    said = [one for one in verdicts if one.standing is worst]
-    return replace(said[0], sentence="; ".join(dict.fromkeys(one.sentence for one in said)))
+    worst = min((verdict.standing for verdict in verdicts), key=_WORST_FIRST.index)
+    worst_verdicts = [verdict for verdict in verdicts if verdict.standing is worst]
+    return replace(
+        worst_verdicts[0], sentence="; ".join(dict.fromkeys(verdict.sentence for verdict in worst_verdicts))
+    )
 
 
 def _as_of_now(

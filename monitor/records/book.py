@@ -86,7 +86,7 @@ class IncidentBook:
             ]
         )
 
-    def nothing_judged(
+    def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn without findings about objectives and return the changed
@@ -131,7 +131,7 @@ class _DatastreamProblems(NamedTuple):
         if moving is None or not movements.is_complete:
             return cls(matters.get(name, ()), True)
         states = moving.movement.states
-        waits = any(not one.is_idle for one in states) if states else None
+        waits = any(not state.is_idle for state in states) if states else None
         return cls(matters.get(name, ()), waits)
 
 
@@ -238,10 +238,10 @@ def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
     """Note new problems. The number of entries is bounded, because there are few names."""
-    for one in matters:
-        if one.name not in record.matters:
-            record = record.noted(now_ms, Phase.CLASSIFIED, f"{one.name}: {one.text}")
-            record = replace(record, matters=(*record.matters, one.name))
+    for matter in matters:
+        if matter.name not in record.matters:
+            record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
+            record = replace(record, matters=(*record.matters, matter.name))
     return record
 
 
@@ -294,19 +294,19 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
         return record
     phase = Phase.ACTED if finding.has_acted else Phase.DECIDED
     last = record.last(Phase.ACTED, Phase.DECIDED)
-    is_known = last is not None and last.phase is phase and last.says_what(text)
+    is_known = last is not None and last.phase is phase and last.has_same_text(text)
     return record if is_known else record.noted(now_ms, phase, text)
 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
     not resolved yet, or that concerns a datastream without traffic, costs nothing."""
-    standing = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
-    if standing is ObjectiveStatus.BREACHED or (found.matters and found.waits):
+    status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
+    if status is ObjectiveStatus.BREACHED or (found.matters and found.waits):
         return True
-    if standing is ObjectiveStatus.HALTED:
+    if status is ObjectiveStatus.HALTED:
         return found.waits is not False
-    return None if standing is ObjectiveStatus.UNKNOWN else False
+    return None if status is ObjectiveStatus.UNKNOWN else False
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

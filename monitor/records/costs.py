@@ -17,7 +17,7 @@ _FLUSH_MS: Final = 60_000
 
 def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
     """Return the costs at the detection of an incident."""
-    return tuple(BudgetCost(objective_name(one.objective), one.left, one.left) for one in budgets)
+    return tuple(BudgetCost(objective_name(budget.objective), budget.left, budget.left) for budget in budgets)
 
 
 def with_costs(
@@ -27,15 +27,15 @@ def with_costs(
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
-    left = {objective_name(one.objective): one.left for one in budgets}
+    left = {objective_name(budget.objective): budget.left for budget in budgets}
     return replace(
         record,
         judged_ms=max(now_ms, record.judged_ms),
         bad_seconds=record.bad_seconds + (seconds if is_seen and is_bad else 0.0),
         unknown_seconds=record.unknown_seconds + (0.0 if is_seen else seconds),
         costs=tuple(
-            one if left.get(one.objective) is None else replace(one, now=left[one.objective])
-            for one in record.costs
+            cost if left.get(cost.objective) is None else replace(cost, now=left[cost.objective])
+            for cost in record.costs
         ),
     )
 
@@ -60,6 +60,6 @@ def _without_costs(record: IncidentRecord) -> IncidentRecord:
     )
 
 
-def objective_name(one: Objective) -> str:
+def objective_name(objective: Objective) -> str:
     """Return the name of an objective used in the costs of incidents."""
-    return f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"
+    return f"{objective.target_percent:g} % within {objective.milliseconds} ms over {objective.period_days} d"

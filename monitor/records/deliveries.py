@@ -90,18 +90,18 @@ class DeliveryCounts:
     def _count(
         self, record: IncidentRecord, subject: ObjectiveSubject, now_ms: int
     ) -> tuple[DeliveryCost, ...] | None:
-        piece = TimeRangePiece(record.opened_ms, record.closed_ms or now_ms)
-        if piece.length_ms <= 0 or piece.since_ms < now_ms - self._kept_ms:
+        period = TimeRangePiece(record.opened_ms, record.closed_ms or now_ms)
+        if period.length_ms <= 0 or period.since_ms < now_ms - self._kept_ms:
             return None
         limits = limits_of(subject)
         together = [subject.source] if subject.is_alone else []
-        return deliveries_of(subject, self._past.past(piece, set(limits.values()), together))
+        return deliveries_of(subject, self._past.past(period, set(limits.values()), together))
 
 
 def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
     """Return the limit in milliseconds above which a record is late, by the name of each objective."""
     short = subject.objective
-    found = {objective_name(one): one.milliseconds for one in subject.objectives}
+    found = {objective_name(objective): objective.milliseconds for objective in subject.objectives}
     if short is not None:
         found[f"p{short.percentile:g} within {short.milliseconds} ms"] = short.milliseconds
     return found

@@ -113,25 +113,25 @@ class IncidentKeeper:
         if found is not None:
             restored = self._book.restore(found.records)
             replaced = restored.replaced
-            changed |= {one.id: one for one in restored.records}
+            changed |= {record.id: record for record in restored.records}
             self._restored(StoredMonitorState(restored.records, found.notes))
         self._count([*(found.records if found is not None else ()), *changed.values()], findings)
         with self._changed:
             self._is_restored = self._is_restored or found is not None
         self._wait(changed, replaced)
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         """Record a turn without findings about objectives; their state stays, other problems are updated."""
-        changed = self._book.nothing_judged(self._clock.now_ms(), self._matters(), movements)
+        changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
     def _count(
         self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, TurnResult]
     ) -> None:
         if self._counts is not None:
-            for one in records:
-                finding = findings.get(DatastreamName(one.datastream))
-                self._counts.add(one, None if finding is None else finding.subject)
+            for record in records:
+                finding = findings.get(DatastreamName(record.datastream))
+                self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
         """Queue changed records, dropping the oldest beyond the capacity; these are written with their next
@@ -163,10 +163,10 @@ class IncidentKeeper:
                 self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic
                 pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or _FIRST_PAUSE_SECONDS)
-                self._tell(reason_of(error))
+                self._log_problem(reason_of(error))
             else:
                 pause = 0.0
-                self._tell("")
+                self._log_problem("")
 
     def _pause(self, seconds: float) -> bool:
         """Wait for work, or for that long after a failure. Return False once the thread has to end."""
@@ -215,7 +215,7 @@ class IncidentKeeper:
             with self._changed:
                 self._waiting.setdefault(record.id, record)
 
-    def _tell(self, reason: str) -> None:
+    def _log_problem(self, reason: str) -> None:
         """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)

@@ -12,8 +12,8 @@ from pinot.tables import IncidentRow
 def row_of_incident(record: IncidentRecord) -> IncidentRow:
     """Return the row of an incident as of its last change."""
     times = [record.judged_ms, record.opened_ms, *(one.time_ms for one in record.timeline[-1:])]
-    spent = [one.spent for one in record.costs if one.spent is not None]
-    worst = max(record.deliveries or (), key=lambda one: one.late, default=None)
+    spent = [cost.spent for cost in record.costs if cost.spent is not None]
+    worst = max(record.deliveries or (), key=lambda delivery: delivery.late, default=None)
     return IncidentRow(
         changed_ms=max(times),
         id=record.id,

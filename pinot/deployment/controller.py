@@ -109,12 +109,14 @@ class PinotController:
         return answer.json()
 
 
-def _raise_for(answer: httpx.Response, what: str) -> None:
+def _raise_for(answer: httpx.Response, operation: str) -> None:
     if answer.is_success:
         return
     text = answer.text.strip()[:500]
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise NotAuthorized(f"Pinot rejected {what}: {text}", advice="set pinot.username and pinot.password")
+        raise NotAuthorized(
+            f"Pinot rejected {operation}: {text}", advice="set pinot.username and pinot.password"
+        )
     if answer.is_server_error:
-        raise AnalyticsError(f"Pinot failed to execute {what}: {text}")
-    raise Refused(f"Pinot rejected {what}: {text}")
+        raise AnalyticsError(f"Pinot failed to execute {operation}: {text}")
+    raise Refused(f"Pinot rejected {operation}: {text}")

@@ -51,12 +51,12 @@ def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
     samples ends the known time.
     """
     since: LoadHour | None = None
-    for one in reversed(hours):
-        if since is not None and since.hour_ms - one.hour_ms > HOUR_MS:
+    for hour in reversed(hours):
+        if since is not None and since.hour_ms - hour.hour_ms > HOUR_MS:
             return HighLoad(since.begin_ms, is_longer=True)
-        if one.p95 is None or one.p95 < least:
+        if hour.p95 is None or hour.p95 < least:
             return None if since is None else HighLoad(since.begin_ms, is_longer=False)
-        since = one
+        since = hour
     return None if since is None else HighLoad(since.begin_ms, is_longer=True)
 
 
@@ -100,7 +100,7 @@ class LatencyStep(NamedTuple):
         """Mean time of a batch in each stage, in ms; None without batches."""
         if not self.batches:
             return (None,) * len(self.stages_ms)
-        return tuple(one / self.batches for one in self.stages_ms)
+        return tuple(stages_m / self.batches for stages_m in self.stages_ms)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
             _write(session, f"{folder}/{_FILE}", json.dumps({"buckets": buckets}))
             return
     except Py4JJavaError as error:
-        what = str(error.java_exception.toString()).splitlines()[0]
-        raise AnalyticsError(f"cannot use the checkpoint folder {folder}: {what}") from error
+        reason = str(error.java_exception.toString()).splitlines()[0]
+        raise AnalyticsError(f"cannot use the checkpoint folder {folder}: {reason}") from error
     if kept["buckets"] != buckets:
         raise ConfigError(
             f"pmp.job.buckets is {buckets}, but the checkpoint {folder} was created with {kept['buckets']}",

@@ -143,9 +143,9 @@ def _python_settings(cluster: KafkaCluster) -> dict[str, Any]:
 
 
 def _problem(error: kafka.errors.KafkaError, address: str) -> HeadraceError:
-    what = f"reading log sizes of {address}: {error}"
+    text = f"reading log sizes of {address}: {error}"
     if isinstance(error, _REFUSALS):
-        return NotAuthorized(what, advice="grant the sampler Describe on the cluster")
+        return NotAuthorized(text, advice="grant the sampler Describe on the cluster")
     if error.retriable or not isinstance(error, kafka.errors.BrokerResponseError):
-        return Unreachable(what)
-    return Refused(what)
+        return Unreachable(text)
+    return Refused(text)

@@ -39,8 +39,8 @@ class SampleTopic:
         """Write samples as version 1 and wait for the acknowledgements. Raises Unreachable, Refused."""
         producer = self._connected()
         self._error = None
-        for one in samples:
-            self._produce(producer, encode(one), one.time_ms)
+        for sample in samples:
+            self._produce(producer, encode(sample), sample.time_ms)
         left = producer.flush(_FLUSH_SECONDS)
         if self._error is not None:
             raise translate(self._error, f"writing to {self._description.name}")

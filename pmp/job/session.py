@@ -71,17 +71,18 @@ def open_session(
     return session
 
 
-def open_unless_told(
-    settings: JobSettings, jars: Sequence[str], told: threading.Event
+def open_unless_stopping(
+    settings: JobSettings, jars: Sequence[str], stopping: threading.Event
 ) -> SparkSession | None:
-    """Open a session; return None if a stop signal set `told` meanwhile, which may have stopped Spark too."""
+    """Open a session; return None if a stop signal set `stopping` meanwhile, which may have stopped Spark
+    too."""
     try:
         session = open_session(settings, jars)
     except AnalyticsError:
-        if told.is_set():
+        if stopping.is_set():
             return None
         raise
-    if told.is_set():
+    if stopping.is_set():
         close_session(session)
         return None
     return session

@@ -122,11 +122,11 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
 
 
 def mismatch_notes(
-    cluster: str, known: Iterable[TopicPartition], asked: Iterable[TopicPartition]
+    cluster: str, known: Iterable[TopicPartition], requested: Iterable[TopicPartition]
 ) -> list[str]:
     """Return a note if few of the requested topics are among the sampled ones: the names do not match."""
     sampled = {partition.topic for partition in known}
-    wanted = {partition.topic for partition in asked}
+    wanted = {partition.topic for partition in requested}
     missing = sorted(wanted - sampled)
     if not wanted or not sampled or len(missing) <= (1 - MISMATCH_SHARE) * len(wanted):
         return []

@@ -246,7 +246,7 @@ class PinotLoadProvider:
 
         One set of queries serves an hour of the clock, unless partitions of further topics lack samples.
         """
-        topics = frozenset(one.topic for one in partitions if one not in known.loads)
+        topics = frozenset(partition.topic for partition in partitions if partition not in known.loads)
         if not topics:
             return {}
         before = self._seasonal.get(cluster)
@@ -268,7 +268,7 @@ class PinotLoadProvider:
             )
             return partition_loads(rates, reading)
 
-        wanted = [one for one in partitions if one.topic in topics]
+        wanted = [partition for partition in partitions if partition.topic in topics]
         try:
             loads = seasonal_loads(wanted, now_ms, loads_of)
         except HeadraceError as error:

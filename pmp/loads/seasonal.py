@@ -56,11 +56,11 @@ def _same_hours(now_ms: int, period_ms: int, number: int) -> Iterator[TimeRange]
 
 
 def _median(loads: list[PartitionLoad]) -> PartitionLoad:
-    messages = [one.messages_per_second for one in loads if one.messages_per_second is not None]
-    hours = (one.measured_at_ms for one in loads if one.measured_at_ms is not None)
+    messages = [load.messages_per_second for load in loads if load.messages_per_second is not None]
+    hours = (load.measured_at_ms for load in loads if load.measured_at_ms is not None)
     return replace(
         loads[0],
-        bytes_per_second=median(one.bytes_per_second for one in loads),
+        bytes_per_second=median(load.bytes_per_second for load in loads),
         messages_per_second=median(messages) if messages else None,
         rate_source=RateSource.SEASONAL,
         measured_at_ms=max(hours, default=None),

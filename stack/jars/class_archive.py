@@ -22,10 +22,10 @@ _HEAP_OF_THE_MAKER: Final = "-Xmx512m"
 
 def archive_file(java: JavaRuntime, class_path: str) -> Path:
     """Return the path of the archive of these classes for this Java; it may not exist."""
-    said = [str(java.executable.resolve()), *map(_mark, (java.home / "release", java.executable.resolve()))]
+    parts = [str(java.executable.resolve()), *map(_mark, (java.home / "release", java.executable.resolve()))]
     for jar in class_path.split(os.pathsep):
-        said += [jar, _mark(Path(jar))]
-    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()
+        parts += [jar, _mark(Path(jar))]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return cache_folder() / "classes" / f"{digest[:32]}.jsa"
 
 

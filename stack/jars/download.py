@@ -176,11 +176,11 @@ class JarFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            told = False
+            is_reported = False
             while not _try_lock(lock):
-                if not told:
+                if not is_reported:
                     report(f"{self.set_name} jars: another process is fetching them")
-                    told = True
+                    is_reported = True
                 if cancelled.wait(_TICK_SECONDS):
                     raise Cancelled(f"waiting for the {self.set_name} jars was cancelled")
             yield

@@ -129,28 +129,28 @@ def _proxy_options() -> list[str]:
     return options
 
 
-def failure(output: str, what: str) -> StackError:
-    """Return the error for Ivy's output; `what`: the jars that it should fetch."""
+def failure(output: str, operation: str) -> StackError:
+    """Return the error for Ivy's output; `operation`: the jars that it should fetch."""
     reasons = _ACCESS_ERROR.findall(output)
     if "No space left on device" in output or "Disk quota exceeded" in output:
-        return DiskFull(f"disk full while fetching {what}", advice="free 1 GB and try again")
+        return DiskFull(f"disk full while fetching {operation}", advice="free 1 GB and try again")
     if any("PKIX" in reason or "certificate" in reason.lower() for reason in reasons):
         return CertificateRefused(
-            f"{what}: neither Java nor Python trusts the certificate of the jar registry",
+            f"{operation}: neither Java nor Python trusts the certificate of the jar registry",
             advice="set SSL_CERT_FILE to the file of your certificate authority",
         )
     if reasons or "not well configured" in output:
         reason = reasons[0].partition(": ")[2] or reasons[0] if reasons else "unknown host"
         return RegistryUnreachable(
-            f"{what}: cannot reach the jar registry: {reason}",
+            f"{operation}: cannot reach the jar registry: {reason}",
             advice=f"check the network, set HTTPS_PROXY, or choose a mirror with {ROOT_VARIABLE}",
         )
     missing = _NOT_FOUND.findall(output)
     if missing:
         return RegistryUnreachable(
-            f"{what}: the registry lacks {missing[0].replace('#', ':').replace(';', ':')}"
+            f"{operation}: the registry lacks {missing[0].replace('#', ':').replace(';', ':')}"
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             advice=f"try again, or choose another registry with {ROOT_VARIABLE}",
         )
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
-    return JarsUnavailable(f"{what}: Ivy failed: {last}", advice="try again")
+    return JarsUnavailable(f"{operation}: Ivy failed: {last}", advice="try again")

@@ -9,9 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def for_each(things: Collection[T], action: Callable[[T], object]) -> None:
+def for_each(items: Collection[T], action: Callable[[T], object]) -> None:
     """Run the action on all things in parallel threads and wait; raises the first error in their order."""
-    with ThreadPoolExecutor(max(1, len(things))) as pool:
-        results = [pool.submit(action, thing) for thing in things]
+    with ThreadPoolExecutor(max(1, len(items))) as pool:
+        results = [pool.submit(action, thing) for thing in items]
     for result in results:
         result.result()

@@ -222,7 +222,7 @@ class Site:
             self.clock.advance(5)
             self.follower.contact.moment = self.clock.monotonic()
             self.follower.turn()
-            self.leader.leader._say(self.leader.leader._try_tick())
+            self.leader.leader._log_sentence(self.leader.leader._try_tick())
             self.follower.turn()
             self.follower.workers.drain()
 

@@ -47,7 +47,7 @@ LIFECYCLE: Final = ("state", "intent", "pause", "turn")
 """What `mirror/lane/lifecycle.py` decides of a lane."""
 
 LANE_WRITERS: Final[dict[str, set[str]]] = {
-    "mirror/replication/channels/fetcher.py": {"first_ask", "is_live", "place", "reader", "waits"},
+    "mirror/replication/channels/fetcher.py": {"first_request", "is_live", "place", "reader", "waits"},
     "mirror/replication/channels/leaders.py": {"replica"},
     "mirror/replication/channels/sender.py": {"is_ready", "is_writable", "writer"},
     "mirror/replication/handlers/ack_handler.py": {
@@ -81,7 +81,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/ownership/producer_ids.py": {
         "disputed",
         "has_owned",
-        "identity_asked_at",
+        "identity_requested_at",
         "is_clean",
         "is_forgotten",
         "needs_fence",

@@ -54,9 +54,9 @@ async def load_history(
     plan = await run_in_threadpool(reads.plan)
     topics = {one.topic for one in owners_of(datastream, plan)} if not places else set()
     when = last_hours(services.clock.now_ms(), hours)
-    asked = LoadHistoryQuery(datastream.source, when, places, topics)
-    found = await slow_calls.run(lambda: services.load_history(asked))
-    every: dict[TopicPartition | None, Sequence[LoadHour]] = {one: found.get(one, ()) for one in places}
+    query = LoadHistoryQuery(datastream.source, when, places, topics)
+    found = await slow_calls.run(lambda: services.load_history(query))
+    every: dict[TopicPartition | None, Sequence[LoadHour]] = {place: found.get(place, ()) for place in places}
     shown: Mapping[TopicPartition | None, Sequence[LoadHour]] = every or {None: found.get(None, ())}
     assessments = await run_in_threadpool(reads.assessments)
     usable = usable_of(assessments.get(datastream.group), services.usable_bytes_per_second)
@@ -82,6 +82,6 @@ async def latency_history(
         topics = {one.topic for one in owners_of(datastream, await run_in_threadpool(reads.plan))}
     now_ms = services.clock.now_ms()
     when = TimeRange(now_ms + 1 - hours * 3_600_000, now_ms + 1)
-    asked = LatencyHistoryQuery(datastream.group, when, points, topics)
-    found = await slow_calls.run(lambda: services.latency_history(asked))
+    query = LatencyHistoryQuery(datastream.group, when, points, topics)
+    found = await slow_calls.run(lambda: services.latency_history(query))
     return LatencyHistoryAnswer.from_history(datastream, when, found)

@@ -29,7 +29,7 @@ from mirror.model.topics import TopicPartition
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
 
 _UNKNOWN: Final = "unknown"
-Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
+LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
 """Lanes reported by each instance that responded; the leader's include uncopied partitions."""
 
 
@@ -58,33 +58,40 @@ async def lag(
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await AllInstances(services, fleet, live).lanes(datastream.group)
-    heard = {name: one.value for name, one in replies.items() if one.value is not None}
+    lanes_by_instance = {name: one.value for name, one in replies.items() if one.value is not None}
     leader = leader_of(services, live)
-    return await run_in_threadpool(lambda: lag_of(datastream, plan, heard, leader).narrowed(wanted))
+    return await run_in_threadpool(
+        lambda: lag_of(datastream, plan, lanes_by_instance, leader).narrowed(wanted)
+    )
 
 
-def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:
+def lag_of(
+    datastream: Datastream, plan: Plan, lanes_by_instance: LanesByInstance, leader: InstanceName | None
+) -> DatastreamLag:
     """Compute the lag from the reports of instances."""
     owners = owners_of(datastream, plan)
-    said = _said(datastream, heard)
-    idle = {place for instance, place in said if instance is None}
-    found = [_partition_lag(place, owners.get(place), said, heard) for place in sorted(owners.keys() | idle)]
+    lane_answers = _lane_answers(datastream, lanes_by_instance)
+    idle = {place for instance, place in lane_answers if instance is None}
+    found = [
+        _partition_lag(place, owners.get(place), lane_answers, lanes_by_instance)
+        for place in sorted(owners.keys() | idle)
+    ]
     wanted = {task.instance for task in owners.values()} | {leader}
-    silent = {one for one in wanted if one is not None and one not in heard}
-    is_complete = leader is not None and leader in heard
+    silent = {one for one in wanted if one is not None and one not in lanes_by_instance}
+    is_complete = leader is not None and leader in lanes_by_instance
     return DatastreamLag.from_partitions(
         datastream.name, datastream.status, silent, found, is_complete=is_complete
     )
 
 
-_Said = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
 """Lane by instance and partition; instance None: an uncopied partition, reported by the leader."""
 
 
-def _said(datastream: Datastream, heard: Heard) -> _Said:
+def _lane_answers(datastream: Datastream, lanes_by_instance: LanesByInstance) -> _LaneAnswers:
     return {
         (instance if lane.task is not None else None, place): lane
-        for instance, lanes in heard.items()
+        for instance, lanes in lanes_by_instance.items()
         for lane in lanes
         if lane.datastream == datastream.group
         and datastream.selection.matches((place := TopicPartition.parse(lane.partition)).topic)
@@ -92,18 +99,23 @@ def _said(datastream: Datastream, heard: Heard) -> _Said:
 
 
 def _partition_lag(
-    place: TopicPartition, owner: TaskPlacement | None, said: _Said, heard: Heard
+    place: TopicPartition,
+    owner: TaskPlacement | None,
+    lane_answers: _LaneAnswers,
+    lanes_by_instance: LanesByInstance,
 ) -> PartitionLag:
-    lane = said.get((owner.instance, place)) if owner and owner.instance else None
-    lane = lane or said.get((None, place))
+    lane = lane_answers.get((owner.instance, place)) if owner and owner.instance else None
+    lane = lane or lane_answers.get((None, place))
     if lane is not None:
         return PartitionLag.from_lane(place, owner, lane)
     assert owner is not None, "only the leader reports a partition without a task"
     if owner.instance is None:
-        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running")
-    if owner.instance in heard:
-        return PartitionLag.unheard(place, owner, LanePhase.WAITING, "not started by its instance yet")
-    return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
+        return PartitionLag.unreported(
+            place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running"
+        )
+    if owner.instance in lanes_by_instance:
+        return PartitionLag.unreported(place, owner, LanePhase.WAITING, "not started by its instance yet")
+    return PartitionLag.unreported(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
 
 
 @router.get("/{name}/gaps")
@@ -116,18 +128,20 @@ async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) 
         datastream = services.control.get(DatastreamName(name))
         stored = services.progress(datastream.destination, datastream.group)
         answers = progress_of(datastream, stored, services, with_map=False)
-        found = [(one, stored.lanes.get(_key(datastream, one))) for one in answers]
+        found = [(answer, stored.lanes.get(_key(datastream, answer))) for answer in answers]
         known = {TopicPartition(one.topic, one.partition) for one, lane in found if lane is not None}
         rows = [PartitionGaps.from_answer(one, lane) for one, lane in found]
         return DatastreamGaps(
             name=name,
             looked_at=len(known),
-            unknown=[str(one) for one in sorted(owners_of(datastream, services.plan()).keys() - known)],
-            partitions=[one for one in rows if one.is_remarkable],
+            unknown=[str(key) for key in sorted(owners_of(datastream, services.plan()).keys() - known)],
+            partitions=[row for row in rows if row.is_remarkable],
         )
 
     return await slow_calls.run(read)
 
 
-def _key(datastream: Datastream, one: LaneProgressAnswer) -> LaneKey:
-    return LaneKey(datastream.group, TopicPartition(one.topic, one.partition))
+def _key(datastream: Datastream, lane_progress_answer: LaneProgressAnswer) -> LaneKey:
+    return LaneKey(
+        datastream.group, TopicPartition(lane_progress_answer.topic, lane_progress_answer.partition)
+    )

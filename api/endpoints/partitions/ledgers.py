@@ -27,7 +27,7 @@ def progress_of(
     uncopied = _uncopied(datastream, found, services)
     for partition in uncopied.keys() - found.keys():
         topic = datastream.naming.destination(partition.topic)
-        found[partition] = LaneProgressAnswer.from_nothing(partition, topic)
+        found[partition] = LaneProgressAnswer.without_progress(partition, topic)
     for partition, lane in uncopied.items():
         found[partition].not_copied = NotCopied.from_uncopied(lane)
     return [found[partition] for partition in sorted(found)]
@@ -60,4 +60,4 @@ def _uncopied(
     missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
     why, name, group = "no task", datastream.name, datastream.group
     unplaced = {one: UncopiedPartition(name, group, one, UncopiedState.UNPLACED, why) for one in missing}
-    return {partition: UncopiedLane(what, None) for partition, what in {**paused, **unplaced}.items()}
+    return {partition: UncopiedLane(uncopied, None) for partition, uncopied in {**paused, **unplaced}.items()}

@@ -41,7 +41,7 @@ async def loads(
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     assessments = await run_in_threadpool(reads.assessments)
-    said = await ask_leader(
+    reply = await ask_leader(
         services,
         fleet,
         live,
@@ -50,10 +50,10 @@ async def loads(
         loads_read,
         {"datastream": name, "limit": str(limit)},
     )
-    if said.value is not None:
-        return said.value
-    unheard = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
-    return unheard.model_copy(update={"leader": said.leader, "no_answer": said.reason})
+    if reply.value is not None:
+        return reply.value
+    unreported = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
+    return unreported.model_copy(update={"leader": reply.leader, "no_answer": reply.reason})
 
 
 @router.get("/loads", tags=["status"], responses=problems(409))
@@ -61,12 +61,12 @@ async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
     """Return the state of loads of each source cluster, as known to the leader. Any instance responds; if the
     leader does not, `no_answer` gives the reason and all fields but the cluster names are null."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
-    said = await ask_leader(
+    reply = await ask_leader(
         services, fleet, live, CLUSTER_LOADS, lambda: own_cluster_loads(services, plan), cluster_loads_read
     )
-    if said.value is not None:
-        return LoadsAnswer(leader=said.leader, no_answer="", clusters=said.value)
+    if reply.value is not None:
+        return LoadsAnswer(leader=reply.leader, no_answer="", clusters=reply.value)
     definitions = await run_in_threadpool(reads.definitions)
-    sources = sorted({one.source for one in definitions.datastreams})
-    unheard = [ClusterLoadsAnswer.unheard(one) for one in sources]
-    return LoadsAnswer(leader=said.leader, no_answer=said.reason, clusters=unheard)
+    sources = sorted({datastream.source for datastream in definitions.datastreams})
+    unreported = [ClusterLoadsAnswer.unreported(source) for source in sources]
+    return LoadsAnswer(leader=reply.leader, no_answer=reply.reason, clusters=unreported)

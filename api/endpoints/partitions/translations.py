@@ -98,11 +98,13 @@ class _StreamTranslation:
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
         """Return the moves with corrected reasons: a partition with a task but no stored progress is
         mirrored."""
-        is_any_unknown = any(one.skipped == NOT_MIRRORED for one in moves)
+        is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [
-            replace(one, skipped=NOTHING_YET) if one.skipped == NOT_MIRRORED and one.here in planned else one
-            for one in moves
+            replace(move, skipped=NOTHING_YET)
+            if move.skipped == NOT_MIRRORED and move.here in planned
+            else move
+            for move in moves
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
@@ -141,7 +143,7 @@ async def translation(
     ],
     partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
     offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
-    asked: TranslationDep,
+    translations: TranslationDep,
 ) -> OffsetTranslation:
     """Translate one offset to the other side, by the last stored progress of its partition. 404 if this
     datastream does not mirror the partition; 409 if it has no stored progress yet, or the destination topic
@@ -149,9 +151,9 @@ async def translation(
     place = TopicPartition(topic, partition)
 
     def translate() -> OffsetTranslation:
-        datastream = asked.datastream()
-        found = Translator(asked.stored(datastream), back=asked.back).move(place, offset)
-        (move,) = asked.named(datastream, [found])
+        datastream = translations.datastream()
+        found = Translator(translations.stored(datastream), back=translations.back).move(place, offset)
+        (move,) = translations.named(datastream, [found])
         if move.skipped == NOT_MIRRORED:
             raise NotFound(f"{place} is not mirrored by datastream {datastream.name}")
         if not move.is_translated:
@@ -161,7 +163,7 @@ async def translation(
             )
         return OffsetTranslation.from_move(move)
 
-    return await asked.slow_calls.run(translate)
+    return await translations.slow_calls.run(translate)
 
 
 @router.get("/{name}/translation/groups/{group:path}")
@@ -169,18 +171,18 @@ async def group_translation(
     group: Annotated[
         str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group on that side")
     ],
-    asked: TranslationDep,
+    translations: TranslationDep,
 ) -> GroupTranslation:
     """Translate all committed positions of a consumer group on topics of the datastream to the other side.
     Read-only: commits nothing on either side. 403 for a group missing from `groups` of a cluster, unless the
     caller is an operator; 404 if the group has committed nothing."""
 
     def translate() -> GroupTranslation:
-        datastream = asked.datastream()
-        stored = asked.stored(datastream)
-        positions = asked.positions_of(group, datastream)
-        moves = moves_of(asked.job_of(group, datastream), stored, positions)
-        named = asked.named(datastream, moves)
-        return GroupTranslation.from_moves(datastream.name, group, asked.direction, named)
+        datastream = translations.datastream()
+        stored = translations.stored(datastream)
+        positions = translations.positions_of(group, datastream)
+        moves = moves_of(translations.job_of(group, datastream), stored, positions)
+        named = translations.named(datastream, moves)
+        return GroupTranslation.from_moves(datastream.name, group, translations.direction, named)
 
-    return await asked.slow_calls.run(translate)
+    return await translations.slow_calls.run(translate)

@@ -52,7 +52,7 @@ class Flow:
 
     def longest_silence(self, partitions: Iterable[int], since: float, until: float) -> float:
         """Return the longest time without an arrival in any of the partitions."""
-        return max((self.silence(one, since, until) for one in partitions), default=0.0)
+        return max((self.silence(partition, since, until) for partition in partitions), default=0.0)
 
     def flows_since(self, moment: float) -> bool:
         """Return whether a record has arrived in every partition after this moment."""

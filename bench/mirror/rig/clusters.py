@@ -138,8 +138,8 @@ class Topics:
         return sum(self._ends(name, partitions))
 
     def _ends(self, name: str, partitions: int) -> list[int]:
-        asked = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), LATEST)
-        answers = self._bench.run(self._bench.cluster(_HERE).offsets(asked)).values()
+        queries = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), LATEST)
+        answers = self._bench.run(self._bench.cluster(_HERE).offsets(queries)).values()
         return [] if any(answer.error for answer in answers) else [answer.offset for answer in answers]
 
     def _named(self, prefixes: tuple[str, ...]) -> list[str]:

@@ -63,15 +63,15 @@ class Judged:
 
     def tasks(self) -> list[set[int]]:
         """Return the planned partitions of each task."""
-        return [{int(one.rpartition("-")[2]) for one in names} for names in self._plan().values()]
+        return [{int(name.rpartition("-")[2]) for name in names} for names in self._plan().values()]
 
     def is_in_force(self, first: int, second: int) -> bool:
         """Return whether the two partitions are in different tasks and every lane copies as planned."""
-        if any({first, second} <= one for one in self.tasks()):
+        if any({first, second} <= task for task in self.tasks()):
             return False
         plan, lanes = self._plan(), self.instance.lanes()
         return len(lanes) == PARTITIONS and all(
-            one["phase"] == "copying" and one["partition"] in plan.get(one["task"], ()) for one in lanes
+            lane["phase"] == "copying" and lane["partition"] in plan.get(lane["task"], ()) for lane in lanes
         )
 
     def _plan(self) -> dict[str, list[str]]:
@@ -81,7 +81,7 @@ class Judged:
         """Return whether p99 of the records of the last five seconds is above the objective."""
         return self.arrivals.p99_ms(5.0) > OBJECTIVE_MS
 
-    def has_said(self, text: str) -> bool:
+    def has_logged(self, text: str) -> bool:
         """Return whether the log of the instance contains the text."""
         return text in self.instance.log_file.read_text()
 
@@ -102,9 +102,9 @@ class Judged:
         rows = self.instance.rest.get(f"/v1/datastreams/{self.name}/progress")
         return any(row["partition"] == partition and (row["next_offset"] or 0) < begin for row in rows)
 
-    def until(self, is_so: Callable[[], bool], what: str) -> float:
+    def until(self, is_so: Callable[[], bool], label: str) -> float:
         """Wait for the condition and return the time at which it became true."""
-        wait_until(is_so, _PATIENCE_SECONDS, what, interval_seconds=_LOOK_SECONDS)
+        wait_until(is_so, _PATIENCE_SECONDS, label, interval_seconds=_LOOK_SECONDS)
         return time.monotonic()
 
 
@@ -172,6 +172,6 @@ def _create(instance: RunningInstance, name: str, objectives: list[dict[str, Any
 
     def copies() -> bool:
         lanes = instance.lanes()
-        return len(lanes) == PARTITIONS and all(one["phase"] == "copying" for one in lanes)
+        return len(lanes) == PARTITIONS and all(lane["phase"] == "copying" for lane in lanes)
 
     wait_until(copies, 120.0, "every lane copies")

@@ -86,11 +86,11 @@ def read(file: Path = FILE) -> list[Situation]:
 def missing_tests(situations: Iterable[Situation], house: Path = HOUSE) -> list[str]:
     """Return each named test that does not exist, with the id of its row."""
     missing = []
-    for one in situations:
-        for test in one.tests:
+    for situation in situations:
+        for test in situation.tests:
             file, _, name = test.partition("::")
             if name not in _functions_of(house / file):
-                missing.append(f"{one.id}: {test}")
+                missing.append(f"{situation.id}: {test}")
     return missing
 
 
@@ -103,13 +103,17 @@ def _functions_of(file: Path) -> set[str]:
 
 def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
     """Return the counts and the table in Markdown. `verdicts`: by id."""
-    found = [verdicts[one.id] for one in situations]
+    found = [verdicts[situation.id] for situation in situations]
     parts = [
-        f"{found.count(one)} {what}"
-        for one, what in ((HOLDS, "hold"), (FALLS_SHORT, "fall short"), (FAILS, "fail"))
+        f"{found.count(one)} {label}"
+        for one, label in ((HOLDS, "hold"), (FALLS_SHORT, "fall short"), (FAILS, "fail"))
     ]
     count = f"{len(found)} situations: {', '.join(parts)}."
-    lines = [HEADER, ["---"] * len(HEADER), *(one.row(verdicts[one.id]) for one in situations)]
+    lines = [
+        HEADER,
+        ["---"] * len(HEADER),
+        *(situation.row(verdicts[situation.id]) for situation in situations),
+    ]
     return "\n".join([count, "", *(f"| {' | '.join(line)} |" for line in lines)])
 
 

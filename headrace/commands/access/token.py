@@ -59,14 +59,14 @@ def list_all(file: FileOption = None, config: ConfigOption = None, as_json: Json
 
     rows = [
         {
-            "id": one.identity,
-            "name": one.principal.name,
-            "role": one.principal.role.value,
-            "owners": sorted(one.principal.owners),
-            "created": moment_text(one.created_ms),
-            "expires": moment_text(one.expires_ms) if one.expires_ms is not None else None,
+            "id": entry.identity,
+            "name": entry.principal.name,
+            "role": entry.principal.role.value,
+            "owners": sorted(entry.principal.owners),
+            "created": moment_text(entry.created_ms),
+            "expires": moment_text(entry.expires_ms) if entry.expires_ms is not None else None,
         }
-        for one in read_entries(_file(file, config)).values()
+        for entry in read_entries(_file(file, config)).values()
     ]
     if as_json:
         print_json(rows)

@@ -122,16 +122,16 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
 
 def _sums(sums: Mapping[str, Any]) -> str:
-    said = (
+    text = (
         f"the next {sums['hours']} h: {_needed(sums['task_hours'], sums['needed_task_hours'], 'task-hour')}"
     )
     if sums["needed_instance_hours"] is not None:
-        said += f"; {_needed(sums['instance_hours'], sums['needed_instance_hours'], 'instance-hour')}"
-    return said
+        text += f"; {_needed(sums['instance_hours'], sums['needed_instance_hours'], 'instance-hour')}"
+    return text
 
 
-def _needed(there: int, needed: int, what: str) -> str:
-    stand = counted(there, f"{what} planned", f"{what}s planned")
+def _needed(there: int, needed: int, unit: str) -> str:
+    stand = counted(there, f"{unit} planned", f"{unit}s planned")
     return f"{stand}, {counted(needed, 'is needed', 'are needed')}"
 
 
@@ -139,12 +139,12 @@ def _past(span: str, need: Mapping[str, Any] | None) -> str:
     if need is None:
         return f"need of the last {span}: unknown"
     needed, there = need["needed_task_hours"], need["task_hours"]
-    said = f"the last {span} ({need['hours']} h of data): "
-    said += f"{counted(needed, 'task-hour was', 'task-hours were')} needed; "
-    said += f"the current number takes {there}, the number of the busiest hour {need['peak_task_hours']}"
+    text = f"the last {span} ({need['hours']} h of data): "
+    text += f"{counted(needed, 'task-hour was', 'task-hours were')} needed; "
+    text += f"the current number takes {there}, the number of the busiest hour {need['peak_task_hours']}"
     if needed < there:
-        said += f"; hourly sizing would save {there - needed} ({(there - needed) / there:.0%})"
-    return said
+        text += f"; hourly sizing would save {there - needed} ({(there - needed) / there:.0%})"
+    return text
 
 
 def audit(

@@ -52,9 +52,9 @@ def acting(
 
 def _show(found: Mapping[str, Any]) -> None:
     switch, waiting = found["acting"], found["waiting"]
-    who = f" by {switch['requested_by']}" if switch["requested_by"] else ""
+    requester = f" by {switch['requested_by']}" if switch["requested_by"] else ""
     why = f": {switch['reason']}" if switch["reason"] else ""
-    console().print(f"acting is {'on' if switch['is_on'] else 'off'}{who}{why}")
+    console().print(f"acting is {'on' if switch['is_on'] else 'off'}{requester}{why}")
     console().print(f"judged by {found['holder'] or 'no monitor'}")
     if waiting:
         console().print(f"waiting for the plan of the rebalance of {waiting}")

@@ -210,7 +210,9 @@ def _fallback(settings: HeadraceSettings) -> Fallback:
 
 def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     columns = ["task", "partitions", "load", "messages_per_second", "share_of_usable"]
-    print_table(counted(document["tasks"], "task"), columns, [_task_row(one) for one in tasks[:_TASKS_SHOWN]])
+    print_table(
+        counted(document["tasks"], "task"), columns, [_task_row(task) for task in tasks[:_TASKS_SHOWN]]
+    )
     if len(tasks) > _TASKS_SHOWN:
         console().print(f"… and {len(tasks) - _TASKS_SHOWN} more")
     for host in document.get("hosts", []):
@@ -254,14 +256,14 @@ class _Replay:
     for_programs: bool
 
     @property
-    def how(self) -> Fallback:
+    def fallback(self) -> Fallback:
         """Capacity and policy of the plans."""
         from mirror.model.load import TaskCapacity
 
-        how = _fallback(self.settings)
-        capacity = TaskCapacity(**{**asdict(how.capacity), **self.changes.get("capacity", {})})
+        fallback = _fallback(self.settings)
+        capacity = TaskCapacity(**{**asdict(fallback.capacity), **self.changes.get("capacity", {})})
         policy = replace(self.settings.assigner.policy(), rebalance=bool(self.changes.get("rebalance")))
-        return replace(how, capacity=capacity, policy=policy)
+        return replace(fallback, capacity=capacity, policy=policy)
 
     @property
     def limits(self) -> TaskLimits:
@@ -271,39 +273,39 @@ class _Replay:
         return TaskLimits(**self.changes.get("limits", {}))
 
 
-def _replay(asked: _Replay) -> None:
+def _replay(options: _Replay) -> None:
     from assigner.what_if.replay import replay
     from headrace.replays import draw, peak_of, readable
 
-    found = replay(asked.hours, asked.growth, asked.limits, asked.how)
-    peak = peak_of(found, asked.settings.assigner.advice.tasks_per_instance)
-    if asked.plot is not None:
-        draw(found, asked.how.capacity.usable_bytes_per_second, asked.plot)
-    if asked.for_programs:
-        document = {"growth": asked.growth, "notes": asked.notes, "peak": peak._asdict()}
+    found = replay(options.hours, options.growth, options.limits, options.fallback)
+    peak = peak_of(found, options.settings.assigner.advice.tasks_per_instance)
+    if options.plot is not None:
+        draw(found, options.fallback.capacity.usable_bytes_per_second, options.plot)
+    if options.for_programs:
+        document = {"growth": options.growth, "notes": options.notes, "peak": peak._asdict()}
         print_json(document | {"hours": [asdict(one) for one in found]})
     else:
         rows = readable(found)
-        print_table(f"replay at {asked.growth:g} times the recorded load", list(rows[0]), rows)
+        print_table(f"replay at {options.growth:g} times the recorded load", list(rows[0]), rows)
         console().print(peak.sentence)
 
 
-def _forecast(asked: _Replay, ahead: str, certainty: float) -> None:
+def _forecast(options: _Replay, ahead: str, certainty: float) -> None:
     from assigner.forecast.outlook import HOUR_MS, outlook
     from assigner.what_if.ahead import coming_hours
     from headrace.console.durations import milliseconds
     from headrace.replays import draw_ahead, graded_sentence, readable_ahead
 
     hours = -(-milliseconds(ahead) // HOUR_MS)
-    found = outlook(asked.hours, hours, certainty)
-    rows = coming_hours(found, asked.growth, asked.limits, asked.how)
-    if asked.plot is not None:
-        draw_ahead(rows, asked.plot)
-    if asked.for_programs:
+    found = outlook(options.hours, hours, certainty)
+    rows = coming_hours(found, options.growth, options.limits, options.fallback)
+    if options.plot is not None:
+        draw_ahead(rows, options.plot)
+    if options.for_programs:
         grade = {key: value if math.isfinite(value) else None for key, value in found.grade._asdict().items()}
-        document = {"growth": asked.growth, "certainty": certainty, "grade": grade, "notes": asked.notes}
-        print_json(document | {"hours": [asdict(one) for one in rows]})
+        document = {"growth": options.growth, "certainty": certainty, "grade": grade, "notes": options.notes}
+        print_json(document | {"hours": [asdict(row) for row in rows]})
     else:
         shown = readable_ahead(rows)
-        print_table(f"forecast at {asked.growth:g} times the recorded load", list(shown[0]), shown)
+        print_table(f"forecast at {options.growth:g} times the recorded load", list(shown[0]), shown)
         console().print(graded_sentence(found.grade))

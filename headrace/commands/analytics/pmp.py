@@ -60,10 +60,10 @@ def run(config: Config = None) -> None:
     from pmp.adapters.checkpoint_locks import CheckpointLocks
     from pmp.job.metrics import JobMetrics
     from pmp.job.service import PmpService
-    from pmp.job.session import close_session, open_unless_told
+    from pmp.job.session import close_session, open_unless_stopping
     from pmp.job.streams import Configuration
 
-    told = _heed_stop_signals()
+    stopping = _heed_stop_signals()
     settings = load_settings(config)
     job = settings.pmp.job
     configure_logs(settings.logging, process="pmp")
@@ -72,7 +72,7 @@ def run(config: Config = None) -> None:
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
     structlog.get_logger(__name__).info("starting Spark, may take several seconds", log=job.spark_log or None)
-    session = open_unless_told(job, _spark_jars(settings), told)
+    session = open_unless_stopping(job, _spark_jars(settings), stopping)
     if session is None:
         return
 
@@ -81,13 +81,13 @@ def run(config: Config = None) -> None:
         return Configuration(fresh.pmp, fresh.clusters, fresh.pinot.days_kept(PARTITION_METRICS))
 
     _create_topics(settings)
-    services: list[BackgroundService] = [PmpService(session, read_again, SystemClock(), metrics, told)]
+    services: list[BackgroundService] = [PmpService(session, read_again, SystemClock(), metrics, stopping)]
     if settings.pmp.rollup.enabled and job.shard == 0:
         rollup = _rollup(settings)
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
         services.append(rollup)
     try:
-        _until_told(services, told)
+        _until_stopped(services, stopping)
     finally:
         close_session(session)
         locks.release(f"shard {job.shard}")
@@ -160,7 +160,7 @@ def sampler(
         seconds,
         leadership.is_leader,
     )
-    _until_told([leadership, service], _heed_stop_signals())
+    _until_stopped([leadership, service], _heed_stop_signals())
 
 
 @app.command()
@@ -267,26 +267,26 @@ def _spark_jars(settings: HeadraceSettings) -> list[str]:
     return [str(path) for path in jar_files("spark")]
 
 
-def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
+def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Event:
     """Install handlers of SIGTERM and SIGINT that set the event, and return it."""
-    event = told or threading.Event()
+    event = stopping or threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: event.set())
     return event
 
 
-def _until_told(services: Sequence[BackgroundService], told: threading.Event) -> None:
-    """Run the services until one ends or `told` is set, then stop them in reverse order.
+def _until_stopped(services: Sequence[BackgroundService], stopping: threading.Event) -> None:
+    """Run the services until one ends or `stopping` is set, then stop them in reverse order.
 
     Raises the failure of a service.
     """
-    _heed_stop_signals(told)  # Spark has installed its own handler
+    _heed_stop_signals(stopping)  # Spark has installed its own handler
     started: list[BackgroundService] = []
     try:
         for service in services:
             service.start()
             started.append(service)
-        while not told.wait(0.2) and all(service.is_running() for service in services):
+        while not stopping.wait(0.2) and all(service.is_running() for service in services):
             pass
     finally:
         for service in reversed(started):

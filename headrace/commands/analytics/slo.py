@@ -76,7 +76,9 @@ def import_slos(
     failed: dict[str, str] = {}
     for name, objectives in wanted.items():
         try:
-            outcomes[name] = _import_one(client, name, [asdict(one) for one in objectives], cause, dry_run)
+            outcomes[name] = _import_one(
+                client, name, [asdict(objective) for objective in objectives], cause, dry_run
+            )
         except Unreachable:
             raise
         except HeadraceError as error:

@@ -156,10 +156,10 @@ def _pauses(one: dict[str, Any]) -> str:
         numbers = "*" if pause["partitions"] is None else ",".join(map(str, pause["partitions"]))
         found.append((f"{topic}:{numbers} ", pause))
     texts = []
-    for what, cause in found:
-        who = f"by {cause['requested_by']} " if cause.get("requested_by") else ""
+    for subject, cause in found:
+        requester = f"by {cause['requested_by']} " if cause.get("requested_by") else ""
         end = f"until {moment_text(cause['until_ms'])} " if cause.get("until_ms") else ""
-        texts.append(f"{what}{who}{end}{cause['reason']}".strip())
+        texts.append(f"{subject}{requester}{end}{cause['reason']}".strip())
     return "; ".join(texts)
 
 

@@ -256,10 +256,10 @@ def _by_topic(partitions: list[str]) -> dict[str, str]:
     from mirror.errors import InvalidRequest
 
     found: dict[str, str] = {}
-    for one in partitions:
-        topic, _, numbers = one.rpartition(":")
+    for partition in partitions:
+        topic, _, numbers = partition.rpartition(":")
         if not topic or not numbers:
-            raise InvalidRequest(f"no partitions in {one!r}", advice="write TOPIC:0,13,2 or TOPIC:*")
+            raise InvalidRequest(f"no partitions in {partition!r}", advice="write TOPIC:0,13,2 or TOPIC:*")
         found[topic] = f"{found[topic]},{numbers}" if topic in found else numbers
     return found
 

@@ -43,12 +43,12 @@ def await_end(client: RestClient, location: str, seconds: float, *, as_json: boo
     from headrace.console.operations import FAILED, wait_for_end
 
     ended = wait_for_end(client, location, seconds)
-    told = f"{ended['datastream']}: {ended['kind']} is {ended['state']}: {ended['sentence']}"
+    text = f"{ended['datastream']}: {ended['kind']} is {ended['state']}: {ended['sentence']}"
     has_failed = ended["state"] == FAILED
     if as_json:
         print_json(ended)
     elif not has_failed:
-        console().print(told)
+        console().print(text)
     if has_failed:
-        complain(told)
+        complain(text)
         raise typer.Exit(EXIT_FAILED)

@@ -57,21 +57,21 @@ def _setting(found: Sequence[Calibration]) -> int:
     return max(dearest // unit * unit, 1)
 
 
-def _document(one: Calibration) -> dict[str, Any]:
+def _document(calibration: Calibration) -> dict[str, Any]:
     return (
-        asdict(one)
-        | {"shape": one.shape.name, "codec": one.shape.codec.name.lower()}
-        | {"batch_records": one.shape.records}
+        asdict(calibration)
+        | {"shape": calibration.shape.name, "codec": calibration.shape.codec.name.lower()}
+        | {"batch_records": calibration.shape.records}
     )
 
 
-def _row(one: Calibration) -> dict[str, object]:
+def _row(calibration: Calibration) -> dict[str, object]:
     return {
-        "records per batch": one.shape.records,
-        "codec": one.shape.codec.name.lower(),
-        "bytes per batch": f"{one.batch_bytes:,.0f}",
-        "rate": rate_text(one.bytes_per_second),
-        "interval": f"{rate_text(one.low)} to {rate_text(one.high)}",
-        "records/s": f"{one.records_per_second:,.0f}",
-        "CPU ms": f"{one.cpu_seconds * 1e3:,.0f}",
+        "records per batch": calibration.shape.records,
+        "codec": calibration.shape.codec.name.lower(),
+        "bytes per batch": f"{calibration.batch_bytes:,.0f}",
+        "rate": rate_text(calibration.bytes_per_second),
+        "interval": f"{rate_text(calibration.low)} to {rate_text(calibration.high)}",
+        "records/s": f"{calibration.records_per_second:,.0f}",
+        "CPU ms": f"{calibration.cpu_seconds * 1e3:,.0f}",
     }

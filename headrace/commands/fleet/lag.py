@@ -44,7 +44,7 @@ def lag(
         print_json({"datastreams": rows, "silent_instances": silent})
         return
     columns = ["datastream", "partitions", "lag_records", "oldest", "worst", "unknown", "movement"]
-    print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(one) for one in rows])
+    print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(row) for row in rows])
     if silent:
         console().print(f"no response, not included in the sums: {', '.join(silent)}")
 
@@ -60,8 +60,8 @@ def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _sum_of(name: str, lanes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    records = [one["lag_records"] for one in lanes if one["lag_records"] is not None]
-    aged = [one for one in lanes if one["lag_ms"] is not None]
+    records = [lane["lag_records"] for lane in lanes if lane["lag_records"] is not None]
+    aged = [lane for lane in lanes if lane["lag_ms"] is not None]
     worst = max(aged, key=lambda one: one["lag_ms"], default=None)
     return {
         "datastream": name,

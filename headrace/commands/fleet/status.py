@@ -72,13 +72,15 @@ def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _show_instances(found: Mapping[str, Any]) -> None:
     instances = found["instances"]
-    leader = next((one["name"] for one in instances if (one["health"] or {}).get("is_leading")), None)
+    leader = next(
+        (instance["name"] for instance in instances if (instance["health"] or {}).get("is_leading")), None
+    )
     states = Counter(map(instance_state, instances)).most_common()
     counts = ", ".join(f"{number} {state}" for state, number in states)
     console().print(f"instances: {counts}; {f'{leader} leads' if leader else 'no leader'}")
-    for one in instances:
-        for trouble in instance_troubles(one):
-            console().print(f"  {one['name']}: {trouble}", soft_wrap=True)
+    for instance in instances:
+        for trouble in instance_troubles(instance):
+            console().print(f"  {instance['name']}: {trouble}", soft_wrap=True)
 
 
 def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -147,12 +149,12 @@ def _matters(
 def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
     from mirror.model.datastreams.pauses import moment_text
 
-    what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
+    summary = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
     cause = f", cause: {incident['cause']}" if incident["cause"] else ""
     over = "" if again_ms is None else f", objective met again since {moment_text(again_ms)}"
     if incident.get("closing_ms") is not None:
         over += f", recovered, closing at {moment_text(incident['closing_ms'])}"
-    return f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
+    return f"{summary} since {moment_text(incident['opened_ms'])}{over}{cause}"
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:

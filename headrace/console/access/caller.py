@@ -70,15 +70,15 @@ def token_of(token_file: str) -> str:
     return found
 
 
-def service_at(what: str, address: str, scheme: str = "") -> str:
+def service_at(option: str, address: str, scheme: str = "") -> str:
     """Return the REST address of an instance, with its own scheme or else `scheme`. Raises InvalidRequest
-    that names `what` for an invalid address."""
+    that names `option` for an invalid address."""
     given, _, place = address.rpartition("://")
     if given not in ("", "http", "https"):
         raise InvalidRequest(
-            f"{what}: invalid address {shown(address)}", advice="write host:port or https://host:port"
+            f"{option}: invalid address {shown(address)}", advice="write host:port or https://host:port"
         )
-    server_addresses(what, place)
+    server_addresses(option, place)
     scheme = given or scheme
     return f"{scheme}://{place}" if scheme else place
 

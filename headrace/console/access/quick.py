@@ -34,7 +34,7 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
         commands.keys() <= {"addresses", *_TEXTS}
         and all(isinstance(one, str) for one in (host, certificate, *texts.values()))
         and isinstance(addresses, list)
-        and all(isinstance(one, str) and "," not in one for one in addresses)
+        and all(isinstance(address, str) and "," not in address for address in addresses)
         and type(port) is int
         and 0 <= port <= _HIGHEST_PORT
         and (texts["certificate_file"] or not texts["key_file"])

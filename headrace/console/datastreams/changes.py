@@ -25,9 +25,9 @@ _COSTS: Final = (
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return a row per change; a new definition has a row per set field."""
     rows: list[Mapping[str, Any]] = []
-    for one in changes:
-        is_new = one["before"] is None and isinstance(one["after"], Mapping)
-        rows += _leaves(one["after"], one["field"]) if is_new else [one]
+    for change in changes:
+        is_new = change["before"] is None and isinstance(change["after"], Mapping)
+        rows += _leaves(change["after"], change["field"]) if is_new else [change]
     return rows
 
 
@@ -54,19 +54,19 @@ def print_move_plan(answer: Mapping[str, Any]) -> None:
 
 def _print_effects(answer: Mapping[str, Any]) -> None:
     console().print(f"tasks: {answer['tasks_before']} now, {answer['tasks_after']} afterwards")
-    for field, what in _LANES:
+    for field, description in _LANES:
         lanes = answer[field]
         if lanes:
             columns = ["partition", "from_task", "to_task", "from_instance", "to_instance"]
             columns += ["rate", *_BACKLOG.get(field, ()), "reason"]
-            rows = [{**one, "rate": rate_text(one["bytes_per_second"])} for one in lanes]
-            print_table(f"{counted(len(lanes), 'partition')} {what}", columns, rows)
+            rows = [{**lane, "rate": rate_text(lane["bytes_per_second"])} for lane in lanes]
+            print_table(f"{counted(len(lanes), 'partition')} {description}", columns, rows)
     if not any(answer[field] for field, _ in _LANES):
         console().print("no partition starts, stops or moves")
-    for fields, key, what in _COSTS:
+    for fields, key, description in _COSTS:
         if any(answer[field] for field in fields):
             rate = answer.get(key)
-            console().print(f"{'an unknown rate' if rate is None else rate_text(rate)} {what}")
+            console().print(f"{'an unknown rate' if rate is None else rate_text(rate)} {description}")
     if answer["starts"]:
         waiting = answer.get("started_backlog_records")
         wait = "record waits", "records wait"

@@ -77,20 +77,20 @@ def find_difference(
     Raises Unreachable; other errors are returned in `refused`.
     """
     steps, unchanged, refused = [], [], {}
-    for one in manifests:
+    for manifest in manifests:
         try:
-            step = _step_of(client, one)
+            step = _step_of(client, manifest)
         except Unreachable:
             raise
         except HeadraceError as error:
-            refused[one.name] = f"{one.where}: {error}"
+            refused[manifest.name] = f"{manifest.where}: {error}"
             continue
         if step is None:
-            unchanged.append(one.name)
+            unchanged.append(manifest.name)
         else:
             steps.append(step)
     if scope is not None:
-        steps += _deletions(client, {one.name for one in manifests}, scope)
+        steps += _deletions(client, {manifest.name for manifest in manifests}, scope)
     order = list(StepKind)
     steps.sort(key=lambda step: order.index(step.kind))
     return DatastreamDifference(tuple(steps), tuple(unchanged), refused)

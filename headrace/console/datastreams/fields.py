@@ -266,13 +266,17 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        fixed = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        fixed = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         first = [one for one in fixed if one.default is one.empty]
         rest = [one.replace(kind=one.KEYWORD_ONLY) for one in fixed if one.default is not one.empty]
         fields = [one.parameter(creates=creates) for one in FIELDS if creates or one.may_change]
         parameters = [*first, *fields, *rest]
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return command
 
     return decorate

@@ -118,7 +118,7 @@ def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Princ
         groups = bounds.sequence("groups", [given] if isinstance(given, str) else given, _MOST_GROUPS)
     except InvalidRequest as error:
         raise NotAuthenticated("invalid name or groups in the token") from error
-    known = [trust.roles[one] for one in groups if isinstance(one, str) and one in trust.roles]
+    known = [trust.roles[group] for group in groups if isinstance(group, str) and group in trust.roles]
     if not known:
         raise NotAuthenticated(f"no group of {trust.prefix}{name} has a role in this service")
     role = max((one.role for one in known), key=_RANK.__getitem__)

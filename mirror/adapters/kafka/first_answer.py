@@ -60,7 +60,10 @@ class _Race:
     def give_up(self, seconds: float) -> None:
         """Fail with a timeout that names the silent addresses."""
         names = ", ".join("{}:{}".format(*self._cluster.addresses[one]) for one in self._silent)
-        reasons = [f"{names}: no response within {seconds:.0f} s", *(one.message for one in self._failures)]
+        reasons = [
+            f"{names}: no response within {seconds:.0f} s",
+            *(failure.message for failure in self._failures),
+        ]
         self.first.fail(TimedOut("; ".join(dict.fromkeys(reasons)), advice=_ADVICE))
 
     def _dial_beside(self) -> None:
@@ -84,6 +87,6 @@ def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
     """Combine the errors into one, of a permanent kind if there is one."""
     if not failures:
         return Unreachable(f"{name} has no addresses")
-    worst = next((one for one in failures if not one.retriable), failures[-1])
-    message = "; ".join(dict.fromkeys(one.message for one in failures))
+    worst = next((failure for failure in failures if not failure.retriable), failures[-1])
+    message = "; ".join(dict.fromkeys(failure.message for failure in failures))
     return type(worst)(message, advice=worst.advice)

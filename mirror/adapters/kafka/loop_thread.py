@@ -40,7 +40,7 @@ class LoopThread:
             self._jobs.append(job)
             self._loop.wake()
 
-    def ask(self, what: str, seconds: float, question: Callable[[Loop], Coroutine[Any, Any, _T]]) -> _T:
+    def ask(self, operation: str, seconds: float, question: Callable[[Loop], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the loop and return its result.
 
         Raises its errors, and TimedOut if it takes longer than `seconds`; it then continues, and its result
@@ -49,7 +49,7 @@ class LoopThread:
         answer = Future[_T]()
         self.post(lambda loop: _settle(loop.spawn(question(loop)), answer))
         if not wait([answer], seconds).done:
-            raise TimedOut(f"{what}: no response within {seconds:.0f} s")
+            raise TimedOut(f"{operation}: no response within {seconds:.0f} s")
         return answer.result()
 
     def _run(self, loop: Loop) -> None:

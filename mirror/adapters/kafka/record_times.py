@@ -44,11 +44,11 @@ class TimeSearch:
 
     def take(self, answer: OffsetAnswer) -> None:
         """Process the broker's response for `moment`."""
-        asked = self.moment
+        moment = self.moment
         if not 0 <= answer.offset <= self._offset:
-            self._young = self._now_ms - asked
+            self._young = self._now_ms - moment
             return
-        self.found_ms = max(asked, answer.timestamp_ms, self.found_ms or 0)
+        self.found_ms = max(moment, answer.timestamp_ms, self.found_ms or 0)
         self._old = max(self._now_ms - self.found_ms, 0.0)
         self.is_over = answer.offset == self._offset or self._old <= self._young
 
@@ -62,19 +62,19 @@ async def record_times(
     requests to each leader. Raises Unreachable, Refused.
     """
     searches = {place: TimeSearch(offset, now_ms) for place, offset in places.items()}
-    asked = dict(searches)
+    pending = dict(searches)
     for _ in range(MOST_QUESTIONS):
-        if not asked:
+        if not pending:
             break
-        moments = {place: search.moment for place, search in asked.items()}
+        moments = {place: search.moment for place, search in pending.items()}
         answers = await cluster.offsets(moments, seconds=_LEADER_SECONDS)
-        for place, search in list(asked.items()):
+        for place, search in list(pending.items()):
             if answers[place].error:
-                del searches[place], asked[place]
+                del searches[place], pending[place]
                 continue
             search.take(answers[place])
             if search.is_over:
-                del asked[place]
+                del pending[place]
     return dict(_found(searches))
 
 

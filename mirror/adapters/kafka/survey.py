@@ -87,8 +87,10 @@ class ClusterSurvey:
 
     def look(self, topics: Sequence[str]) -> ClusterFacts:
         """Return facts about the cluster and these topics. Raises Unreachable, NotAuthorized, ConfigError."""
-        what = f"survey of {self._settings.bootstrap_servers}"
-        return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics)))
+        operation = f"survey of {self._settings.bootstrap_servers}"
+        return self._loop.ask(
+            operation, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics))
+        )
 
     def names(self) -> frozenset[str]:
         """Return the topics that our user may see. Raises the errors of `look`."""
@@ -96,8 +98,8 @@ class ClusterSurvey:
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
 
-        what = f"listing topics of {self._settings.bootstrap_servers}"
-        return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, names))
+        operation = f"listing topics of {self._settings.bootstrap_servers}"
+        return self._loop.ask(operation, self._seconds, lambda loop: self._session.ask(loop, names))
 
     def close(self) -> None:
         """Close the connections in the background."""
@@ -110,7 +112,7 @@ class ClusterSurvey:
 async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Cluster) -> ClusterFacts:
     await cluster.refresh(())
     why: list[str] = []
-    brokers = await cluster.loop.together([_broker(cluster, one) for one in sorted(cluster.brokers)])
+    brokers = await cluster.loop.together([_broker(cluster, broker) for broker in sorted(cluster.brokers)])
     rights = await _unless_refused(cluster, cluster_rights(), why)
     quotas: dict[str, float] | None = {}
     for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
@@ -138,7 +140,7 @@ async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
         folders = await connection.call(log_folders(), cluster.timeout_seconds)
     except HeadraceError:  # too old to report them
         folders = ()
-    readable = tuple(one for one in folders if not one.error)
+    readable = tuple(folder for folder in folders if not folder.error)
     return BrokerFacts(broker, address, "", release(connection.features.versions), readable or None)
 
 

@@ -57,15 +57,18 @@ class DefinitionChecks:
     routes: RouteCheck
     clock: Clock
 
-    def quota_owner(self, one: Datastream) -> str | None:
+    def quota_owner(self, datastream: Datastream) -> str | None:
         """Return the owner whose quota a datastream counts against; None without a quota."""
-        owner = one.metadata.get(OWNER, "")
+        owner = datastream.metadata.get(OWNER, "")
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
         """Return the names under which changes of these datastreams exclude each other."""
-        owners = {self.quota_owner(one) for one in datastreams} - {None}
-        return frozenset({f"group {one.group}" for one in datastreams} | {f"owner {one}" for one in owners})
+        owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
+        return frozenset(
+            {f"group {datastream.group}" for datastream in datastreams}
+            | {f"owner {owner}" for owner in owners}
+        )
 
     def created(self, command: CreateDatastream, others: Sequence[Datastream], principal: str) -> Datastream:
         """Return the definition that a creation stores. `principal`: as in `Admission.check`.
@@ -84,12 +87,12 @@ class DefinitionChecks:
             for other in others:
                 if creation.has_key_of(other.creation):
                     raise reused(other.name)
-        mates = [one for one in others if one.group == datastream.group]
-        check_group(datastream, mates)
-        check_consumer_group(datastream, mates)
+        members = [one for one in others if one.group == datastream.group]
+        check_group(datastream, members)
+        check_consumer_group(datastream, members)
         is_new = not (command.is_taken_over or command.is_restored)
         if is_new:
-            check_joining(datastream, mates)
+            check_joining(datastream, members)
         if not command.is_taken_over:
             self._check_quotas(datastream, None, others)
         stamp, given = {CREATED_MS: str(self.clock.now_ms())}, datastream.metadata
@@ -121,8 +124,8 @@ class DefinitionChecks:
         others = [one for one in stored if one.name != new.name]
         if new.limits != before.limits:
             check_group(new, others)
-        mates = [one for one in there if one.group == new.group and one.name != new.name]
-        check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
+        members = [one for one in there if one.group == new.group and one.name != new.name]
+        check_staying(before, new, [(member, after.get(member.name, member)) for member in members])
         self.admission.check(new, before, self.routes.same_as, principal)
         self._check_quotas(new, before, others)
         if _way_of(new) != _way_of(before):
@@ -160,8 +163,8 @@ class DefinitionChecks:
         mine = counted_with(quotas, new, former, others)
         if mine:
             was = [former] if former is not None else []
-            asked = [*mine, *was]
-            found = list(zip(asked, self.routes.selected(asked), strict=True))
+            datastreams = [*mine, *was]
+            found = list(zip(datastreams, self.routes.selected(datastreams), strict=True))
             check_partitions(quotas, found[0], found[-1] if was else None, found[1 : len(mine)])
 
 

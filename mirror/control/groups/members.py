@@ -39,10 +39,10 @@ class Groups:
         """
         self.definitions.catch_up()
         found = []
-        for one in self.known.newest().datastreams:
-            if one.group == group:
+        for datastream in self.known.newest().datastreams:
+            if datastream.group == group:
                 with contextlib.suppress(NotFound):  # deleted since its name was listed
-                    found.append(self.definitions.get(one.name))
+                    found.append(self.definitions.get(datastream.name))
         mine = [one for one in found if one.datastream.group == group]
         left = tuple(one for one in mine if one.datastream.status is not DatastreamStatus.DELETING)
         if not left:

@@ -40,8 +40,8 @@ class MonitorActions:
         bounds.text("the reason", reason, bounds.LONGEST_REASON)
         bounds.text("requested_by", requested_by, bounds.LONGEST_NAME)
         control.check_right_to_all(f"switch acting of monitors {'on' if is_on else 'off'}", reason)
-        said = control.caller.signed(requested_by)
-        return self.store.switch(Switch(is_on, reason, said, self.clock.now_ms()))
+        requester = control.caller.signed(requested_by)
+        return self.store.switch(Switch(is_on, reason, requester, self.clock.now_ms()))
 
     def hold(self, control: Control, holder: str, instance: InstanceName | None = None) -> ActingState:
         """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs it.
@@ -69,5 +69,5 @@ class MonitorActions:
         """
         request = control.request_of(command)
         added = replace(request, identity=self.store.act(lease, command.name, request))
-        control.note_asked(added)
+        control.record_request(added)
         return added

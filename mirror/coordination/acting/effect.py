@@ -30,7 +30,7 @@ def effect_of(decision: Decision) -> PlacementEffect:
         for group, report in decision.loads.items()
         for partition, load in report.loads.items()
     }
-    overloaded = sum(len(one.overloaded) for one in decision.group_plans.values())
+    overloaded = sum(len(group_plan.overloaded) for group_plan in decision.group_plans.values())
     carried = [loads.get((one.group, one.partition)) for one in moves]
     known = [one for one in carried if one is not None]
     if not decision.are_loads_known or len(known) < len(moves) or not decision.group_plans:

@@ -66,8 +66,8 @@ class ActingState:
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
         """Return the datastream of an act among the pending `requests`; None if there is none."""
-        asked = {(one.group, one.requested_ms) for one in requests}
-        return next((one.datastream for one in self.acts if (one.group, one.time_ms) in asked), None)
+        requested = {(request.group, request.requested_ms) for request in requests}
+        return next((act.datastream for act in self.acts if (act.group, act.time_ms) in requested), None)
 
 
 def document_of(state: ActingState) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def state_of(document: Mapping[str, Any]) -> ActingState:
             bounds.integer("changed_ms", bounds.field(switch, "changed_ms"), 0, bounds.LARGEST_MS),
         ),
         None if lease is None else _lease(bounds.mapping("lease", lease)),
-        tuple(_act(bounds.mapping("an act", one)) for one in acts),
+        tuple(_act(bounds.mapping("an act", act)) for act in acts),
     )
 
 

@@ -34,7 +34,9 @@ class LostStore:
         """Return all lost definitions by name, omitting and logging damaged ones; the watch fires when one is
         added or removed."""
         children = self._nodes.children(znodes.LOST, watch)
-        present = self._nodes.read_present([f"{znodes.LOST}/{one}" for one in children]) if children else {}
+        present = (
+            self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
+        )
         found = [_read(path, node) for path, node in present.items()]
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.datastream.name))
 
@@ -56,7 +58,7 @@ class LostStore:
         Of two with the same name, the later creation wins. A definition that another instance drops at the
         same time is not stored.
         """
-        return sum(self._publish(one) for one in datastreams) == len(datastreams)
+        return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
 
     def _publish(self, lost: Datastream) -> bool:
         path, document = _path(lost.name), znodes.encode(to_document(lost))

@@ -76,11 +76,13 @@ class Operation:
 def waiting(request: Request) -> Operation:
     """Return the operation for a request that no leader has answered yet."""
     if isinstance(request, DamagedRequest):
-        who, since_ms, kind = request.requested_by, None, OperationKind.OTHER
+        requester, since_ms, kind = request.requested_by, None, OperationKind.OTHER
     else:
-        who, since_ms, kind = request.requested_by, request.requested_ms, _kind_of(request)
+        requester, since_ms, kind = request.requested_by, request.requested_ms, _kind_of(request)
     sentence = "queued; the leader answers with a plan"
-    return Operation(request.identity, kind, request.group, OperationState.QUEUED, who, since_ms, sentence)
+    return Operation(
+        request.identity, kind, request.group, OperationState.QUEUED, requester, since_ms, sentence
+    )
 
 
 def answered(
@@ -90,12 +92,12 @@ def answered(
     partitions without tasks moves nothing, and fails if it moves none of them."""
     ended = replace(waiting(request), finished_ms=now_ms)
     if failure is None and isinstance(request, MoveRequest):
-        asked, missing = len(request.partitions), request.partitions - plan.planned.get(request.group, set())
+        total, missing = len(request.partitions), request.partitions - plan.planned.get(request.group, set())
         if missing:
             sentence = (
-                f"{len(missing)} of {counted(asked, 'partition')} have no task and were ignored; {sentence}"
+                f"{len(missing)} of {counted(total, 'partition')} have no task and were ignored; {sentence}"
             )
-        if len(missing) == asked:
+        if len(missing) == total:
             failure = InvalidRequest(f"no task of {request.group} contains any of these partitions")
     if failure is not None:
         return replace(ended, state=OperationState.FAILED, sentence=reason_of(failure))
@@ -106,12 +108,18 @@ def answered(
 def halting(datastream: Datastream) -> Operation | None:
     """Return the stop or deletion of a datastream according to its definition; None if there is none."""
     halt = datastream.halt
-    who, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
+    requester, since_ms = (halt.requested_by, halt.since_ms) if halt is not None else ("", None)
     if datastream.status is DatastreamStatus.DELETING:
         identity = _digest("d", datastream.name, datastream.created_ms)
         sentence = "the definition is removed once the datastream has no tasks"
         return Operation(
-            identity, OperationKind.DELETE, datastream.name, OperationState.RUNNING, who, since_ms, sentence
+            identity,
+            OperationKind.DELETE,
+            datastream.name,
+            OperationState.RUNNING,
+            requester,
+            since_ms,
+            sentence,
         )
     if datastream.status not in {DatastreamStatus.STOPPING, DatastreamStatus.STOPPED}:
         return None
@@ -119,7 +127,7 @@ def halting(datastream: Datastream) -> Operation | None:
     has_stopped = datastream.status is DatastreamStatus.STOPPED
     state = OperationState.DONE if has_stopped else OperationState.RUNNING
     sentence = "no remaining tasks" if has_stopped else "stopped once the datastream has no tasks"
-    return Operation(identity, OperationKind.STOP, datastream.name, state, who, since_ms, sentence)
+    return Operation(identity, OperationKind.STOP, datastream.name, state, requester, since_ms, sentence)
 
 
 def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation | None:
@@ -173,8 +181,8 @@ def from_stored_operation(document: Mapping[str, Any]) -> Operation:
     )
 
 
-def _optional(what: str, value: object, highest: int) -> int | None:
-    return None if value is None else bounds.integer(what, value, 0, highest)
+def _optional(label: str, value: object, highest: int) -> int | None:
+    return None if value is None else bounds.integer(label, value, 0, highest)
 
 
 def _kind_of(request: Request) -> OperationKind:

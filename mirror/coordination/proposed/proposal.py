@@ -46,16 +46,16 @@ class Proposal:
 def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
     """Return the changes of `plan` to the current plan. `shown` must be JSON-ready."""
     before = world.plan.by_task
-    placed = tuple(one for one in plan.tasks if before.get(one.task) != one)
-    gone = frozenset(before.keys() - plan.by_task.keys())
+    placed = tuple(task for task in plan.tasks if before.get(task.task) != task)
+    removed = frozenset(before.keys() - plan.by_task.keys())
     wanted = world.wishes.partitions.get(group) or frozenset()
     made_of = fingerprint(groups_of(world.datastreams).get(group, ()))
-    return Proposal(group, world.plan.epoch, made_of, wanted, placed, gone, now_ms + LASTS_MS, shown)
+    return Proposal(group, world.plan.epoch, made_of, wanted, placed, removed, now_ms + LASTS_MS, shown)
 
 
 def fingerprint(members: Sequence[Datastream]) -> str:
     """Return a hash of the definitions of a group."""
-    documents = [to_document(one) for one in sorted(members, key=lambda one: one.name)]
+    documents = [to_document(member) for member in sorted(members, key=lambda member: member.name)]
     return hashlib.sha256(json.dumps(documents, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -137,7 +137,7 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
 def from_stored(document: Mapping[str, Any]) -> Proposal:
     """Parse a proposal. Raises InvalidRequest, ValueError."""
     placed = bounds.sequence("tasks", bounds.field(document, "placed"), znodes.MOST_PARTITIONS)
-    gone = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
+    removed = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
     asked_by = document.get("asked_by")
     return Proposal(
         GroupName(_name("the group", bounds.field(document, "group"))),
@@ -145,7 +145,7 @@ def from_stored(document: Mapping[str, Any]) -> Proposal:
         _name("the definitions", bounds.field(document, "definitions")),
         _partitions(bounds.field(document, "wanted")),
         tuple(_placement(*_four(one)) for one in placed),
-        frozenset(TaskName(_name("a task", one)) for one in gone),
+        frozenset(TaskName(_name("a task", one)) for one in removed),
         bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
         bounds.mapping("the presentation", bounds.field(document, "shown")),
         None if asked_by is None else _name("the applying user", asked_by),
@@ -165,8 +165,8 @@ def _partitions(value: object) -> frozenset[TopicPartition]:
     return znodes.decode_partitions(ranges)
 
 
-def _name(what: str, value: object) -> str:
-    return bounds.text(what, value, _LONGEST)
+def _name(label: str, value: object) -> str:
+    return bounds.text(label, value, _LONGEST)
 
 
 def _four(value: object) -> list[Any]:

@@ -70,8 +70,8 @@ class ProposalStore:
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
         """Queue the application of a proposal, which happens only once, and return the queued request. Raises
         AlreadyExists."""
-        asked = replace(stored.proposal, asked_by=request.requested_by)
-        write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
+        proposal = replace(stored.proposal, asked_by=request.requested_by)
+        write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)
         try:
             identity = self._requests.add(request, superseded_by(request), (write,))
         except VersionConflict as error:

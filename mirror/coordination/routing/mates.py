@@ -22,23 +22,25 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
     found = {}
     for members in groups.values():
         for number, one in enumerate(members):
-            said = [*_limits(one, members[:number], members), *_consumer_group(one, members[:number])]
-            if said:
-                found[one.name] = "; ".join(said)
+            problems = [*_limits(one, members[:number], members), *_consumer_group(one, members[:number])]
+            if problems:
+                found[one.name] = "; ".join(problems)
     return found
 
 
-def other_consumer_group(one: Datastream, mate: Datastream) -> str:
+def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
     """Return the `group.id` of the mate if both have one and they differ; else an empty string."""
-    mine, theirs = one.metadata.get(GROUP_ID), mate.metadata.get(GROUP_ID)
+    mine, theirs = datastream.metadata.get(GROUP_ID), other.metadata.get(GROUP_ID)
     return theirs if mine and theirs and mine != theirs else ""
 
 
-def _limits(one: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]) -> Iterator[str]:
+def _limits(
+    datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
+) -> Iterator[str]:
     """Yield the conflict of limits. Each datastream is valid alone: only the minimum of one can exceed the
     maximum of another."""
     for other in older:
-        if bounds := impossible_limits((one.limits, other.limits)):
+        if bounds := impossible_limits((datastream.limits, other.limits)):
             least, most = bounds
             counts = joint_limits(each.limits for each in members)
             yield (
@@ -48,12 +50,12 @@ def _limits(one: Datastream, older: Sequence[Datastream], members: Sequence[Data
             return
 
 
-def _consumer_group(one: Datastream, older: Sequence[Datastream]) -> Iterator[str]:
+def _consumer_group(datastream: Datastream, older: Sequence[Datastream]) -> Iterator[str]:
     for other in older:
-        if theirs := other_consumer_group(one, other):
+        if theirs := other_consumer_group(datastream, other):
             yield (
                 f"it shares tasks with {other.name}, which commits to {GROUP_ID} {theirs}: each commits the"
-                f" partitions that it copies to its own group; {min(one.name, other.name)} copies those that"
-                " both select"
+                f" partitions that it copies to its own group; {min(datastream.name, other.name)} copies"
+                " those that both select"
             )
             return

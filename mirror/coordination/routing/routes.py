@@ -72,15 +72,15 @@ class ReturningTopics:
     part of a loop, oldest first."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        good = [one for one in routes if not one.copies_onto_itself]
+        good = [route for route in routes if not route.copies_onto_itself]
         self._circular = circular(good)
         self.routes = [one for one in good if one.datastream.name in self._circular]
-        self.routes.sort(key=lambda one: one.age)
-        self._is_kept = any(one.datastream.naming.is_identity for one in self.routes)
+        self.routes.sort(key=lambda route: route.age)
+        self._is_kept = any(route.datastream.naming.is_identity for route in self.routes)
         alike: dict[tuple[str, str, TopicNaming], list[Route]] = {}
-        for one in self.routes:
-            if not one.datastream.naming.is_identity:
-                alike.setdefault((one.source, one.destination, one.datastream.naming), []).append(one)
+        for route in self.routes:
+            if not route.datastream.naming.is_identity:
+                alike.setdefault((route.source, route.destination, route.datastream.naming), []).append(route)
         self._renaming = {way: _index(routes) for way, routes in alike.items()}
         self._places: dict[str, _TopicNode] = {}
 
@@ -146,7 +146,7 @@ class ReturningTopics:
 
 
 def _index(routes: Sequence[Route]) -> SelectionIndex[Route]:
-    return SelectionIndex((one.datastream.selection, one) for one in routes)
+    return SelectionIndex((route.datastream.selection, route) for route in routes)
 
 
 def _returning(route: Route, through: DatastreamName) -> str:
@@ -174,10 +174,10 @@ def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamNa
 
 def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
     """Return, by cluster, every cluster that its records can reach, including itself."""
-    clusters = {cluster for one in routes for cluster in (one.source, one.destination)}
+    clusters = {cluster for route in routes for cluster in (route.source, route.destination)}
     onward: dict[str, set[str]] = {cluster: set() for cluster in clusters}
-    for one in routes:
-        onward[one.source].add(one.destination)
+    for route in routes:
+        onward[route.source].add(route.destination)
     found = {}
     for cluster in clusters:
         reached, left = {cluster}, [cluster]
@@ -268,7 +268,7 @@ def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
     """Return the datastreams from whose destination records can reach their source; only these can form a
     loop."""
     reached = _reachable(routes)
-    return frozenset(one.datastream.name for one in routes if one.source in reached[one.destination])
+    return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 
 
 _ONTO_ITSELF: Final = (
@@ -331,13 +331,13 @@ def _doubles(
     return found
 
 
-def _double(holder: Datastream, one: Datastream) -> str:
-    if holder.group == one.group or (holder.shares_destination and one.shares_destination):
+def _double(holder: Datastream, datastream: Datastream) -> str:
+    if holder.group == datastream.group or (holder.shares_destination and datastream.shares_destination):
         return ""
     return f"datastream {holder.name} already writes its destination topic"
 
 
 def in_words(reasons: Reasons) -> str:
     """Describe the topics that are not copied: a few by name, each with its reason."""
-    told = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
-    return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({told})"
+    topics = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
+    return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({topics})"

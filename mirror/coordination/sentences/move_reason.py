@@ -21,7 +21,7 @@ def move_reasons(
     requests: Sequence[MoveRequest] = (),
 ) -> dict[Place, str]:
     """Return a reason for every move. `requests`: fulfilled requests to move partitions to an instance."""
-    asked = {
+    requested = {
         (request.group, partition): cause_of(request)
         for request in requests
         for partition in request.partitions
@@ -30,8 +30,8 @@ def move_reasons(
     for move in moves:
         place = move.group, move.partition
         answer = group_plans.get(move.group)
-        if place in asked and move.from_task is not None and move.to_task is not None:
-            found[place] = asked[place]
+        if place in requested and move.from_task is not None and move.to_task is not None:
+            found[place] = requested[place]
         elif move.from_task == move.to_task:
             found[place] = _of_instance(move, before, live)
         else:

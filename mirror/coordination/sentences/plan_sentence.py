@@ -36,7 +36,7 @@ class PlanChange:
 
 def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
     """Return the sentence for an unchanged plan."""
-    partitions = counted(sum(len(one.partitions) for one in plan.tasks), "partition")
+    partitions = counted(sum(len(task.partitions) for task in plan.tasks), "partition")
     held = f"{partitions} of {counted(len(plan.by_group), 'datastream group')}"
     return f"no change: epoch {plan.epoch} has {held} on {counted(len(live), 'instance')}"
 
@@ -46,12 +46,12 @@ def changed(change: PlanChange) -> str:
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed
-    what = (
+    summary = (
         f"{counted(len(change.tasks), 'task')} on {counted(len(change.live), 'instance')}, "
         f"{counted(moved, 'partition moves', 'partitions move')}"
     )
     about = f" for {first_few(sorted(change.planned), _NAMES_SHOWN)}" if change.planned else ""
-    return f"{what}{about}: {'; '.join(_causes(change, added, removed))}"
+    return f"{summary}{about}: {'; '.join(_causes(change, added, removed))}"
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
@@ -59,8 +59,8 @@ def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
     causes = []
     owners, here = {name for name in before.by_instance if name}, {one.name for one in live}
     leaving = {one.name for one in live if one.is_leaving}
-    if gone := sorted(owners - here):
-        causes.append(f"{', '.join(gone)} left")
+    if departed := sorted(owners - here):
+        causes.append(f"{', '.join(departed)} left")
     if going := sorted(owners & leaving):
         causes.append(f"{', '.join(going)} leaving")
     if back := sorted(before.departed.keys() & (here - leaving)):

@@ -87,7 +87,7 @@ class KnownClusters:
         """Return the aliases that may be this cluster: all except those whose known ids differ. `identity`: a
         further id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
-        return [one for one in aliases if not mine or not (theirs := self._ids(one)) or mine & theirs]
+        return [alias for alias in aliases if not mine or not (theirs := self._ids(alias)) or mine & theirs]
 
     def _ids(self, cluster: ClusterRef) -> Set[str]:
         return {self.bound.get(cluster), self._reported.get(cluster) or ""} - {""}

@@ -192,7 +192,7 @@ class DefinitionStore:
         """Replace several definitions atomically; return the new definitions in order. Raises errors as
         `replace` does, and InvalidRequest if they do not fit into one transaction."""
         writes = [replacement(stored, after) for stored, after in changes]
-        size = sum(len(one.path.encode()) + len(one.data) for one in writes)
+        size = sum(len(write.path.encode()) + len(write.data) for write in writes)
         if size > znodes.CHUNK_BYTES:
             raise InvalidRequest(
                 f"cannot change {counted(len(writes), 'definition')} of {size} bytes in one transaction",

@@ -148,11 +148,13 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
     try:
         stored = bounds.field(znodes.decode_chunks([data], path), "events")
         entries = bounds.sequence("events", stored, _MOST_READ)
-        return [_read_event(bounds.mapping("an event", one)) for one in entries]
+        return [_read_event(bounds.mapping("an event", entry)) for entry in entries]
     except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:
-        nobody, nothing = InstanceName(""), f"cannot read znode {path}: {damage_of(error)}"
+        no_instance, nothing = InstanceName(""), f"cannot read znode {path}: {damage_of(error)}"
         return [
-            _sentence_event(0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, nobody, "", nothing)
+            _sentence_event(
+                0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, no_instance, "", nothing
+            )
         ]
 
 

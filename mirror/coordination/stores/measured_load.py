@@ -103,7 +103,9 @@ class MeasuredLoads:
             try:
                 summary = znodes.decode(node.data, path)
                 counts = bounds.sequence("counts", summary["clusters"][cluster], 2)
-                some, slow = (bounds.integer("partitions", one, 0, znodes.MOST_PARTITIONS) for one in counts)
+                some, slow = (
+                    bounds.integer("partitions", count, 0, znodes.MOST_PARTITIONS) for count in counts
+                )
                 at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
             except _UNREADABLE:
                 continue  # the instance measures nothing of this cluster, or has an older version

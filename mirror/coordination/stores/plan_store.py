@@ -140,7 +140,7 @@ class PlanStore:
         wanted = [(part, name) for part, name in newest.items() if part[0] not in damaged]
         tasks = self._read_parts(wanted)
         torn = _contradicting(tasks)
-        kept = (one for one in tasks if one.group not in torn)
+        kept = (task for task in tasks if task.group not in torn)
         return tuple(sorted(kept, key=lambda placement: (placement.group, placement.task)))
 
     def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
@@ -214,7 +214,7 @@ class PlanStore:
             tasks.extend(parts.get(part, ()))
         if leave_out_damaged and (torn := _contradicting(tasks)):
             _log.error("groups omitted from the plan: conflicting documents", groups=torn)
-            tasks = [one for one in tasks if one.group not in torn]
+            tasks = [task for task in tasks if task.group not in torn]
             documents = {part: name for part, name in documents.items() if part[0] not in torn}
         in_order = tuple(sorted(tasks, key=lambda placement: (placement.group, placement.task)))
         return StoredPlan(_plan(marker, in_order), version, documents, _task_counts(marker))
@@ -223,7 +223,7 @@ class PlanStore:
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
         """Return the name and nodes of a new document: the first chunk, and further chunks below it."""
-        content: dict[str, Any] = {one.task: znodes.encode_partitions(one.partitions) for one in tasks}
+        content: dict[str, Any] = {task.task: znodes.encode_partitions(task.partitions) for task in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
         name = f"{epoch:010}-{self._writer}.{self._attempts}-{number}@{home}x{len(others)}"
@@ -379,7 +379,7 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
         if topics is not None and not isinstance(topics, list):
             raise InvalidRequest(f"excluded topics of {bounds.shown(name)} must be a list")
         found[DatastreamName(name)] = (
-            None if topics is None else frozenset(bounds.text("a topic", one, 249) for one in topics)
+            None if topics is None else frozenset(bounds.text("a topic", topic, 249) for topic in topics)
         )
     return found
 
@@ -387,8 +387,8 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
     """Return groups with a task or partition in two documents. Task names are unique to their group."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
-    for one in tasks:
-        by_group.setdefault(one.group, []).append(one)
+    for task in tasks:
+        by_group.setdefault(task.group, []).append(task)
     found = []
     for group, placements in by_group.items():
         try:

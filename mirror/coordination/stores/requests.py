@@ -217,7 +217,7 @@ def _request(identity: str, document: Mapping[str, Any]) -> Request:
     """
     kind: type[PlacementRequest] = MoveRequest if "partitions" in document else RebalanceRequest
     kind = ApplyRequest if "proposal" in document else kind
-    names = [one.name for one in fields(kind) if one.name not in {"identity", "partitions"}]
+    names = [field.name for field in fields(kind) if field.name not in {"identity", "partitions"}]
     values = {name: bounds.field(document, name) for name in names}
     if kind is MoveRequest:
         values["partitions"] = _partitions(bounds.mapping("partitions", document["partitions"]))

@@ -237,7 +237,7 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
     batch: list[_K] = []
     count = size = 0
     for key, changes in wanted.items():
-        more = sum(0 if isinstance(one, NodeDeletion) else len(one.data) for one in changes)
+        more = sum(0 if isinstance(change, NodeDeletion) else len(change.data) for change in changes)
         if batch and (count + len(changes) > MOST_CHANGES or size + more > MOST_CHANGED_BYTES):
             yield batch
             batch, count, size = [], 0, 0

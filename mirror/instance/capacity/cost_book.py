@@ -36,14 +36,14 @@ class CostBook:
         for group, hours in costs.items():
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
-    def note(self, said: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
+    def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
         """Add an interval of one worker.
 
         Groups throttled by a quota are omitted, and all groups if the worker was idle or throttled by a
         broker: such intervals do not show the cost on a busy worker.
         """
         hour = now_ms // HOUR_MS
-        for group, sums in interval_costs(said).items():
+        for group, sums in interval_costs(rates).items():
             if group not in held_back:
                 hours = self._hours.setdefault(group, {})
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
@@ -59,21 +59,21 @@ class CostBook:
                 del self._hours[group]
 
 
-def interval_costs(said: LaneRates) -> Mapping[GroupName, CostSums]:
+def interval_costs(rates: LaneRates) -> Mapping[GroupName, CostSums]:
     """Return the cost of the interval by group; empty if the worker was not busy. Pure."""
-    busy = next((one.core.busy for one in said.rates if one.core.busy), None)
+    busy = next((rate.core.busy for rate in rates.rates if rate.core.busy), None)
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}
     by_group: dict[GroupName, list[TaskSums]] = {}
-    for one in said.sums:
+    for one in rates.sums:
         by_group.setdefault(one.group, []).append(one)
     totals = {group: _totals(some) for group, some in by_group.items()}
-    seconds = sum(one["cpu_ms"] for one in totals.values()) / 1000 / busy
+    seconds = sum(total["cpu_ms"] for total in totals.values()) / 1000 / busy
     if not _SHORTEST_SECONDS <= seconds < math.inf:
         return {}
-    if any(one.seconds > _MOST_THROTTLED * seconds for one in said.throttled):
+    if any(one.seconds > _MOST_THROTTLED * seconds for one in rates.throttled):
         return {}
-    return {group: _cost(one, seconds) for group, one in totals.items() if _says_something(one)}
+    return {group: _cost(one, seconds) for group, one in totals.items() if _has_values(one)}
 
 
 def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
@@ -81,9 +81,9 @@ def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
     return {name: sum(row[name] for row in rows) for name in rows[0]}
 
 
-def _says_something(totals: Mapping[str, float]) -> bool:
+def _has_values(totals: Mapping[str, float]) -> bool:
     numbers = [totals["cpu_ms"], totals["bytes_copied"]]
-    is_something = all(one > 0 and math.isfinite(one) for one in numbers)
+    is_something = all(number > 0 and math.isfinite(number) for number in numbers)
     return is_something and 0 <= totals["spare_cpu_ms"] <= totals["cpu_ms"]
 
 

@@ -90,7 +90,7 @@ class CostStore:
 
 
 def _cpu_seconds(hours: Mapping[int, CostSums]) -> float:
-    return sum(one.cpu_seconds for one in hours.values())
+    return sum(hour.cpu_seconds for hour in hours.values())
 
 
 def _rows(hours: Mapping[int, CostSums]) -> dict[str, list[float]]:
@@ -137,7 +137,7 @@ def _sums(row: Any) -> CostSums:
         for name, number in zip(names[1:], rest, strict=False)
     }
     found = CostSums(observations, **values)
-    for what, value, most in (
+    for label, value, most in (
         ("bytes and records", found.bytes + found.records, LARGEST_RATE * found.needed_cpu_seconds),
         ("the fastest interval", found.fastest, LARGEST_RATE),
         ("squares of CPU seconds", found.cpu_squared, found.cpu_seconds**2),
@@ -145,5 +145,5 @@ def _sums(row: Any) -> CostSums:
         ("products", found.cpu_bytes, found.cpu_seconds * found.bytes),
         ("spare CPU seconds", found.spare_cpu_seconds, found.cpu_seconds),
     ):
-        bounds.number(what, value, 0, most * _ROUNDING)
+        bounds.number(label, value, 0, most * _ROUNDING)
     return found

@@ -31,39 +31,39 @@ class ExistingDatastreams:
 
         Identical objects are reused: adding one to thousands costs little more than a copy.
         """
-        came = [one for one in datastreams if self.known.get(one.name) is not one]
+        came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(one.name not in self.known for one in came)
         if not came and len(datastreams) == len(self.known):
             return self
-        gone = [self.known[one.name] for one in came if one.name in self.known]
+        replaced = [self.known[one.name] for one in came if one.name in self.known]
         known = {**self.known, **{one.name: one for one in came}}
         if len(self.known) + new != len(datastreams):
-            names = {one.name for one in datastreams}
-            gone += [self.known[name] for name in self.known.keys() - names]
+            names = {datastream.name for datastream in datastreams}
+            replaced += [self.known[name] for name in self.known.keys() - names]
             known = {name: one for name, one in known.items() if name in names}
         counting = counted(came)
         return ExistingDatastreams(
             known,
-            _changed(self.by_way, gone, counting, lambda one: (one.source, one.destination)),
-            _changed(self.by_group, gone, counting, lambda one: one.group),
+            _changed(self.by_way, replaced, counting, lambda one: (one.source, one.destination)),
+            _changed(self.by_group, replaced, counting, lambda one: one.group),
         )
 
 
 def _changed(
     index: Mapping[_K, _ByName],
-    gone: Iterable[Datastream],
+    replaced: Iterable[Datastream],
     came: Iterable[Datastream],
     key: Callable[[Datastream], _K],
 ) -> Mapping[_K, _ByName]:
     """Return the updated index; only changed entries are copied."""
     touched: dict[_K, dict[DatastreamName, Datastream]] = {}
 
-    def below(one: Datastream) -> dict[DatastreamName, Datastream]:
-        if key(one) not in touched:
-            touched[key(one)] = dict(index.get(key(one), {}))
-        return touched[key(one)]
+    def below(datastream: Datastream) -> dict[DatastreamName, Datastream]:
+        if key(datastream) not in touched:
+            touched[key(datastream)] = dict(index.get(key(datastream), {}))
+        return touched[key(datastream)]
 
-    for one in gone:
+    for one in replaced:
         below(one).pop(one.name, None)
     for one in came:
         below(one)[one.name] = one

@@ -90,7 +90,7 @@ class Preparation:
     short: Mapping[str, Shortfall] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
 
-    def needs_nothing_for(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
+    def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
         """Return whether the destination is unchanged and matches the desired state, in any status."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted
@@ -109,7 +109,7 @@ class Preparation:
 
 
 def prepare(
-    asked: Preparation,
+    preparation: Preparation,
     mirrored: Mapping[str, int],
     written: Callable[[], Collection[str]],
     rules: TopicRules,
@@ -120,7 +120,7 @@ def prepare(
 
     `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
     """
-    datastream = asked.question.datastream
+    datastream = preparation.question.datastream
     rules.bound.require(datastream.destination, destination.cluster_id())
     present = destination.list_topics()
     descriptions = source.describe(sorted(mirrored)) if mirrored else {}
@@ -153,9 +153,9 @@ def prepare(
     found = destination.describe(sorted(wanted)) if wanted else {}
     differing += [sentence for name, one in found.items() for sentence in drift(wanted[name], one, excluded)]
     left = {**present, **{item.topic.name: item.topic.partitions for item in done}}
-    again = asked.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
+    again = preparation.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
     return done, replace(
-        asked, drift=tuple(sorted(differing)), short=short, present=left, look_again_at=again
+        preparation, drift=tuple(sorted(differing)), short=short, present=left, look_again_at=again
     )
 
 

@@ -59,32 +59,36 @@ class ClusterRequests:
         A cluster whose id request is still pending is omitted.
         """
         with self._lock:
-            ready = [one for one in clusters if ("identity", one) not in self._under_way]
+            ready = [cluster for cluster in clusters if ("identity", cluster) not in self._under_way]
         return self._ask("topics", ready, lambda admin: admin.list_topics())
 
     def _ask(
-        self, what: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
+        self, request_name: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
     ) -> Mapping[ClusterRef, _T]:
         """Send the requests concurrently."""
-        asked, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
+        pending, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
         for cluster in dict.fromkeys(clusters):
             try:
-                asked[cluster] = self._question(what, cluster, ask)
+                pending[cluster] = self._question(request_name, cluster, ask)
             except Busy as busy:
-                _log.info("cluster request skipped", cluster=cluster, question=what, reason=reason_of(busy))
-        for cluster, question in asked.items():
+                _log.info(
+                    "cluster request skipped", cluster=cluster, question=request_name, reason=reason_of(busy)
+                )
+        for cluster, question in pending.items():
             if not wait([question], self._patience_with(cluster, question)).done:
                 self._note_late(cluster)
-                _log.info("cluster request timed out", cluster=cluster, question=what)
+                _log.info("cluster request timed out", cluster=cluster, question=request_name)
             elif (error := question.exception()) is None:
                 found[cluster] = question.result()
             else:
-                _log.info("cluster request failed", cluster=cluster, question=what, reason=reason_of(error))
+                _log.info(
+                    "cluster request failed", cluster=cluster, question=request_name, reason=reason_of(error)
+                )
         return found
 
     def _patience_with(self, cluster: ClusterRef, question: _Pending[_T]) -> float:
         now = monotonic()
-        left = max(0.0, question.asked_at + self._patience - now)
+        left = max(0.0, question.requested_at + self._patience - now)
         is_late = now - self._late.get(cluster, -_LATE_SECONDS) < _LATE_SECONDS
         return min(left, _LITTLE_PATIENCE) if is_late else left
 
@@ -94,9 +98,11 @@ class ClusterRequests:
             late = {one: at for one, at in self._late.items() if now - at < _LATE_SECONDS}
             self._late = {**late, cluster: now}
 
-    def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Pending[_T]:
+    def _question(
+        self, request_name: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]
+    ) -> _Pending[_T]:
         """Return the pending request, or start one. Raises Busy."""
-        key = (what, cluster)
+        key = (request_name, cluster)
         with self._lock:
             known = self._under_way.get(key)
             if known is not None:
@@ -125,8 +131,8 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request. `asked_at`: monotonic seconds."""
+    """A pending request. `requested_at`: monotonic seconds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked_at = monotonic()
+        self.requested_at = monotonic()

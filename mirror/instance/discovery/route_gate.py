@@ -60,11 +60,11 @@ class RouteGate:
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
-        what = "created" if former is None else "changed this way"
-        _check_new(new, verdicts, what)
+        change = "created" if former is None else "changed this way"
+        _check_new(new, verdicts, change)
         for other in verdicts.after.left_out:
             if other != new.name:
-                _check_other(new, other, verdicts, what)
+                _check_other(new, other, verdicts, change)
 
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
@@ -84,16 +84,18 @@ class RouteGate:
         """Return the partition counts of the topics that each selects; empty if its source does not
         respond.
         """
-        topics = self._questions.topics(dict.fromkeys(one.source for one in datastreams))
+        topics = self._questions.topics(dict.fromkeys(datastream.source for datastream in datastreams))
         found: list[Mapping[str, int]] = []
-        for one in datastreams:
-            counts = topics.get(one.source, {})
-            found.append({topic: counts[topic] for topic in self._map.selected(one, counts)})
+        for datastream in datastreams:
+            counts = topics.get(datastream.source, {})
+            found.append({topic: counts[topic] for topic in self._map.selected(datastream, counts)})
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
         """Return the cluster ids, including stored ones."""
-        identities = self._questions.identities([one for one in clusters if self._is_unsure_of(one)])
+        identities = self._questions.identities(
+            [cluster for cluster in clusters if self._is_unsure_of(cluster)]
+        )
         with self._lock:
             self._map.note(identities)
             self._identified_at |= dict.fromkeys(identities, self._clock.monotonic())
@@ -170,18 +172,22 @@ class RouteGate:
             for cluster, counts in facts.topics.items()
         }
 
-    def _selected(self, one: Datastream, topics: Topics, written: Written) -> Collection[str]:
-        known = topics.get(one.source)
-        return copied_of(one, written) if known is None else self._map.selected(one, known)
+    def _selected(self, datastream: Datastream, topics: Topics, written: Written) -> Collection[str]:
+        known = topics.get(datastream.source)
+        return copied_of(datastream, written) if known is None else self._map.selected(datastream, known)
 
 
-def _writing(names: Collection[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:
+def _writing(
+    names: Collection[str], datastream: Datastream, topics: Topics, written: Written
+) -> Collection[str]:
     """Return the source topics that a datastream copies to one of these names."""
-    there = topics.get(one.source, written.get(one.group, ()))
-    wanted = [topic for name in names if (topic := one.naming.source(name)) is not None and topic in there]
+    there = topics.get(datastream.source, written.get(datastream.group, ()))
+    wanted = [
+        topic for name in names if (topic := datastream.naming.source(name)) is not None and topic in there
+    ]
     if len(wanted) <= _FEW:
-        return sorted(filter(one.selection.matches, wanted))
-    return one.selection.choose(wanted)
+        return sorted(filter(datastream.selection.matches, wanted))
+    return datastream.selection.choose(wanted)
 
 
 @dataclass(frozen=True)
@@ -223,29 +229,32 @@ class _Verdicts:
 _NOTHING: Final = RouteVerdict({}, {})
 
 
-def _check_new(new: Datastream, verdicts: _Verdicts, what: str) -> None:
+def _check_new(new: Datastream, verdicts: _Verdicts, change: str) -> None:
     verdict, known = verdicts.foreseen, verdicts.known
     refused = verdict.refused.get(new.name)
     if refused is not None and new.name not in known.refused:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be {what}: {refused}",
+            f"datastream {new.name} cannot be {change}: {refused}",
             advice="choose other clusters or a destination name such as copy.*",
         )
-    told = known.left_out.get(new.name, {})
-    reasons = {topic: why for topic, why in verdict.left_out.get(new.name, {}).items() if topic not in told}
+    known_reasons = known.left_out.get(new.name, {})
+    reasons = {
+        topic: why for topic, why in verdict.left_out.get(new.name, {}).items() if topic not in known_reasons
+    }
     if reasons:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be {what}: {in_words(reasons)}",
+            f"datastream {new.name} cannot be {change}: {in_words(reasons)}",
             advice="exclude these topics in its expressions, rename their copies, or share the destination"
             f" with {SHARED_DESTINATION} = true in the metadata of all datastreams that write to it",
         )
 
 
-def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts, what: str) -> None:
+def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts, change: str) -> None:
     before, after = verdicts.before.left_out.get(other, {}), verdicts.after.left_out.get(other, {})
     lost = {topic: reason for topic, reason in after.items() if topic not in before}
     if lost:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be {what}: datastream {other} would lose topics: {in_words(lost)}",
+            f"datastream {new.name} cannot be {change}: datastream {other} would lose topics: "
+            f"{in_words(lost)}",
             advice="rename its copies, or exclude the topics in its expressions",
         )

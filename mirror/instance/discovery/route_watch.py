@@ -22,7 +22,9 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
     """Return the source topics that each group copies according to a plan."""
     topics: dict[GroupName, set[str]] = {}
     for placement in plan.tasks:
-        topics.setdefault(placement.group, set()).update(one.topic for one in placement.partitions)
+        topics.setdefault(placement.group, set()).update(
+            partition.topic for partition in placement.partitions
+        )
     return {group: frozenset(names) for group, names in topics.items()}
 
 
@@ -31,8 +33,8 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
-        for one in placement.partitions:
-            topics[one.topic] = max(topics.get(one.topic, 0), one.partition + 1)
+        for partition in placement.partitions:
+            topics[partition.topic] = max(topics.get(partition.topic, 0), partition.partition + 1)
     return found
 
 
@@ -90,9 +92,9 @@ class RouteMap:
             for one in counted(datastreams)
         ]
 
-    def selected(self, one: Datastream, topics: Iterable[str]) -> Collection[str]:
+    def selected(self, datastream: Datastream, topics: Iterable[str]) -> Collection[str]:
         """Return the topics that a datastream would mirror; our own only if selected explicitly."""
-        selection, own = one.selection, self._reserved
+        selection, own = datastream.selection, self._reserved
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
@@ -113,14 +115,16 @@ class RouteWatch:
 
         A slow cluster is waited for only briefly; its earlier responses still count.
         """
-        clusters = clusters_of(one for one in datastreams if not self._topic_discovery.refusal(one))
+        clusters = clusters_of(
+            datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
+        )
         self._learn(clusters)
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         """Return the same as `look` from stored and known state, without requests to clusters."""
         self._map.recall(clusters_of(datastreams))
-        topics = self._topic_discovery.known_topics(sorted({one.source for one in datastreams}))
+        topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
@@ -188,14 +192,14 @@ class RouteWatch:
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
     """Return all datastreams except those being deleted; paused ones keep their topics."""
-    return [one for one in datastreams if one.status is not DatastreamStatus.DELETING]
+    return [datastream for datastream in datastreams if datastream.status is not DatastreamStatus.DELETING]
 
 
 def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
     """Return the sources and destinations of all datastreams."""
-    return {cluster for one in datastreams for cluster in (one.source, one.destination)}
+    return {cluster for datastream in datastreams for cluster in (datastream.source, datastream.destination)}
 
 
-def copied_of(one: Datastream, written: Written) -> tuple[str, ...]:
+def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
     """Return the topics that a datastream selects of those its group copies."""
-    return one.selection.choose(written.get(one.group, ()))
+    return datastream.selection.choose(written.get(datastream.group, ()))

@@ -97,7 +97,7 @@ def assess(
         stage=answer.stage,
         offending_partitions=tuple(str(one) for one in answer.offending[:NAMES_SHOWN]),
         unplaced_partitions=tuple(str(one) for one in answer.unplaced[:NAMES_SHOWN]),
-        reasons=tuple(legible(one) for one in answer.reasons[:_MOST_REASONS]),
+        reasons=tuple(legible(reason) for reason in answer.reasons[:_MOST_REASONS]),
         capacity=capacity,
     )
 
@@ -112,16 +112,16 @@ def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | Non
     return assessment.capacity.capacity.usable_bytes_per_second
 
 
-def says_the_same(one: Assessment, other: Assessment) -> bool:
+def is_equivalent(assessment: Assessment, other: Assessment) -> bool:
     """Return whether two assessments are equal apart from timestamps and capacity provenance."""
     first, second = (
-        replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (one, other)
+        replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (assessment, other)
     )
-    return first == second and _planned_by(one) == _planned_by(other)
+    return first == second and _planned_by(assessment) == _planned_by(other)
 
 
-def _planned_by(one: Assessment) -> object:
-    return one.capacity and one.capacity.planned_by
+def _planned_by(assessment: Assessment) -> object:
+    return assessment.capacity and assessment.capacity.planned_by
 
 
 def encoded(assessment: Assessment) -> bytes:
@@ -244,14 +244,14 @@ class AssessmentKeeper:
                 if self._is_news(group, found):
                     news[group] = found, encoded(found)
         self._store.put_each({group: data for group, (_, data) in news.items()}, are_put, put_alone)
-        if world.is_whole and (gone := self._known.keys() - world.groups.keys()):
-            self._store.remove_each(sorted(gone))
-            self._known = {group: one for group, one in self._known.items() if group not in gone}
+        if world.is_whole and (removed := self._known.keys() - world.groups.keys()):
+            self._store.remove_each(sorted(removed))
+            self._known = {group: one for group, one in self._known.items() if group not in removed}
 
     def _is_news(self, group: GroupName, found: Assessment) -> bool:
         before = self._known.get(group)
         is_old = before is None or abs(found.planned_ms - before.planned_ms) >= _WRITTEN_EVERY_MS
-        return before is None or is_old or not says_the_same(found, before)
+        return before is None or is_old or not is_equivalent(found, before)
 
 
 def _names(world: World, group: GroupName) -> list[DatastreamName]:
@@ -269,9 +269,9 @@ def _legible(path: str, data: bytes) -> Assessment | None:
 def _read(document: Mapping[str, Any]) -> Assessment:
     """Parse an assessment. Raises InvalidRequest."""
     values = {
-        one.name: _checked(one.name, str(one.type), document)
-        for one in fields(Assessment)
-        if one.name != "capacity"
+        field.name: _checked(field.name, str(field.type), document)
+        for field in fields(Assessment)
+        if field.name != "capacity"
     }
     capacity = document.get("capacity")
     return Assessment(**values, capacity=None if capacity is None else _capacity(capacity))
@@ -282,9 +282,9 @@ def _capacity(value: object) -> CapacityInUse:
     document = bounds.mapping("the capacity", value)
     origin = bounds.choice("the origin of a capacity", CapacityOrigin, bounds.field(document, "origin"))
     numbers = {
-        one.name: _optional(f"{one.name} of a capacity", one.type, bounds.field(document, one.name))
-        for one in fields(CapacityInUse)
-        if one.name not in {"origin", "why"}
+        field.name: _optional(f"{field.name} of a capacity", field.type, bounds.field(document, field.name))
+        for field in fields(CapacityInUse)
+        if field.name not in {"origin", "why"}
     }
     why = bounds.text("the origin of a capacity", bounds.field(document, "why"), _LONGEST_REASON)
     found = CapacityInUse(origin=origin, why=why, **numbers)
@@ -292,12 +292,12 @@ def _capacity(value: object) -> CapacityInUse:
     return found
 
 
-def _optional(what: str, kind: object, value: object) -> Any:
+def _optional(label: str, kind: object, value: object) -> Any:
     if value is None and "None" in str(kind):
         return None
     if "int" in str(kind):
-        return bounds.integer(what, value, 0, bounds.LARGEST_MS)
-    return bounds.number(what, value, 0, 1e18)
+        return bounds.integer(label, value, 0, bounds.LARGEST_MS)
+    return bounds.number(label, value, 0, 1e18)
 
 
 def _checked(name: str, kind: str, document: Mapping[str, Any]) -> Any:
@@ -313,4 +313,4 @@ def _checked(name: str, kind: str, document: Mapping[str, Any]) -> Any:
             return bounds.text(name, value, _LONGEST_REASON)
         case _:
             texts = bounds.sequence(name, value, _MOST_REASONS)
-            return tuple(bounds.text(name, one, _LONGEST_REASON) for one in texts)
+            return tuple(bounds.text(name, text, _LONGEST_REASON) for text in texts)

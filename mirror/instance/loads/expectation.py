@@ -102,7 +102,7 @@ def with_expected(
         return replace(report, notes=(*report.notes, f"planned without a forecast: {why}")), recent
     imminent = [expectation.hours[at] for at in ahead if at < now_ms + expectation.imminent_hours * HOUR_MS]
     places = report.loads.keys() if planned is None else planned
-    present = {one: report.loads[one] for one in places if one in report.loads}
+    present = {place: report.loads[place] for place in places if place in report.loads}
     raised = _raised(present, imminent)
     before, after = _total(present.values()), _total(raised.values())
     older, newest = recent[:-_SETTLING], recent[-_SETTLING:]
@@ -138,10 +138,10 @@ def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
         found[partition] = replace(one, bytes_per_second=rate, messages_per_second=messages, level=level)
 
 
-def _covers(one: PartitionLoad, other: PartitionLoad) -> bool:
-    messages = one.messages_per_second or 0.0
-    return one.bytes_per_second >= other.bytes_per_second and messages >= (other.messages_per_second or 0.0)
+def _covers(load: PartitionLoad, other: PartitionLoad) -> bool:
+    messages = load.messages_per_second or 0.0
+    return load.bytes_per_second >= other.bytes_per_second and messages >= (other.messages_per_second or 0.0)
 
 
 def _total(loads: Iterable[PartitionLoad]) -> float:
-    return sum(one.bytes_per_second for one in loads)
+    return sum(load.bytes_per_second for load in loads)

@@ -130,7 +130,7 @@ class LoadGathering:
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> tuple[dict[GroupName, LoadReport], frozenset[GroupName]]:
         """Return the reports by group, and the groups whose loads are pending."""
-        asked = {request.group for request in world.requests}
+        requested = {request.group for request in world.requests}
         by_source: dict[LoadSource, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
         late: set[LoadSource] = set()
@@ -139,7 +139,7 @@ class LoadGathering:
             if group in sources.by_count:
                 reports[group] = _BY_COUNT
                 continue
-            if group in world.due and group not in asked and source in observed:
+            if group in world.due and group not in requested and source in observed:
                 reports[group] = observed[source].report
                 continue
             if source not in by_source:

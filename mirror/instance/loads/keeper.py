@@ -52,8 +52,12 @@ class MemoryKeeper:
         """
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})
-        names = {one.at_seconds: known[one.at_seconds] for one in observations if one.at_seconds in known}
-        new = [one for one in observations if one.at_seconds not in names]
+        names = {
+            observation.at_seconds: known[observation.at_seconds]
+            for observation in observations
+            if observation.at_seconds in known
+        }
+        new = [observation for observation in observations if observation.at_seconds not in names]
         try:
             written = self._store.write(source, tuple(names.values()), [self._dated(one) for one in new])
         except Unreachable as error:
@@ -84,6 +88,6 @@ class MemoryKeeper:
             self._memory.newest.note(source, LoadReport(last.loads, "kept", last.measured_at_ms), now_ms)
         _log.info("observations restored", source=str(source), observations=len(observations))
 
-    def _dated(self, one: Observation) -> DatedObservation:
-        ago_ms = round((self._clock.monotonic() - one.at_seconds) * 1000)
-        return DatedObservation(self._clock.now_ms() - ago_ms, one.measured_at_ms, one.loads)
+    def _dated(self, observation: Observation) -> DatedObservation:
+        ago_ms = round((self._clock.monotonic() - observation.at_seconds) * 1000)
+        return DatedObservation(self._clock.now_ms() - ago_ms, observation.measured_at_ms, observation.loads)

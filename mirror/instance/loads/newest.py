@@ -91,7 +91,7 @@ class NewestLoads:
 
     def measured_at_ms(self, source: LoadSource) -> int | None:
         """Return the time of the latest measurement of the source; None without one."""
-        measured = (_measured_ms(one) for one in self.known(source).loads.values() if not one.is_estimate)
+        measured = (_measured_ms(load) for load in self.known(source).loads.values() if not load.is_estimate)
         return max(measured, default=None)
 
     def completed(self, source: LoadSource, report: LoadReport, now_ms: int) -> LoadReport:

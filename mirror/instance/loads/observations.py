@@ -56,7 +56,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
         """Return the total observed bytes per second of these partitions."""
         numbers, found = self.numbers, self._bytes
-        return sum([found[numbers[one]] for one in partitions if one in numbers])
+        return sum([found[numbers[partition]] for partition in partitions if partition in numbers])
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self.numbers)
@@ -95,7 +95,7 @@ class LoadMemory:
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
         """Replace the kept observations by another leader's."""
-        self._kept[source] = tuple(sorted(observations, key=lambda one: one.at_seconds))
+        self._kept[source] = tuple(sorted(observations, key=lambda observation: observation.at_seconds))
 
     def note(
         self,
@@ -149,6 +149,6 @@ def _heavier(
         return whole
     theirs = frozenset[TopicPartition]().union(*others)
     loads = {one: load for one, load in whole.loads.items() if one not in theirs}
-    loads |= {one: lighter[one] for one in theirs if one in lighter}
+    loads |= {their: lighter[their] for their in theirs if their in lighter}
     newer = max(one, other, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))

@@ -48,12 +48,12 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
     `service`: name of the service's provider; choosing it by name is equivalent to no choice.
     """
     groups: dict[GroupName, list[Datastream]] = {}
-    for one in datastreams:
-        groups.setdefault(one.group, []).append(one)
+    for datastream in datastreams:
+        groups.setdefault(datastream.group, []).append(datastream)
     found: dict[GroupName, LoadSource] = {}
     by_count = set()
     for group, members in groups.items():
-        chosen = joint_provider(one.placement for one in members)
+        chosen = joint_provider(member.placement for member in members)
         if chosen == NO_LOADS:
             by_count.add(group)
         provider = chosen if chosen and chosen not in (NO_LOADS, service) else ""

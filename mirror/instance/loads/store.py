@@ -62,7 +62,7 @@ class ObservationStore:
             *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
             *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
         ]
-        return {source: self._of(_folder(source), now_ms) for source in sources}
+        return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
         """Keep the named documents, write new ones, and return their names in order.
@@ -106,7 +106,7 @@ class ObservationStore:
         self._nodes.create_all([(path, chunks[0]), *further])
         return name
 
-    def _of(self, folder: str, now_ms: int) -> StoredObservations:
+    def _stored_under(self, folder: str, now_ms: int) -> StoredObservations:
         found: dict[str, DatedObservation] = {}
         problems = []
         try:
@@ -152,7 +152,7 @@ def _chosen_source_of(node: str) -> LoadSource:
 def _names(index: Mapping[str, Any]) -> list[str]:
     _check_format(index)
     names = bounds.sequence("observations", bounds.field(index, "names"), MOST_OBSERVATIONS)
-    return [bounds.line("the name of an observation", one) for one in names]
+    return [bounds.line("the name of an observation", name) for name in names]
 
 
 def _check_format(document: Mapping[str, Any]) -> None:
@@ -190,7 +190,9 @@ def _decoded(document: Mapping[str, Any]) -> DatedObservation:
         ranges, *columns = bounds.sequence("a topic", value, 4)
         text = bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
         numbers = list(znodes.decode_ranges(text))
-        rates, messages, of_topic = (bounds.sequence("loads", one, znodes.MOST_PARTITIONS) for one in columns)
+        rates, messages, of_topic = (
+            bounds.sequence("loads", column, znodes.MOST_PARTITIONS) for column in columns
+        )
         for number, rate, records, is_mean in zip(numbers, rates, messages, of_topic, strict=True):
             load = PartitionLoad(
                 bounds.number("a rate", rate, 0, HIGHEST_RATE),

@@ -82,7 +82,7 @@ class WaitingAges:
         self._next[cluster] = now + _PAUSE_SECONDS
         job = partial(_waiting, places=places)
         try:
-            asked, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
+            queries, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
         except CallPending:
             del self._next[cluster]
         except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
@@ -91,7 +91,7 @@ class WaitingAges:
                 "cannot read record ages", cluster=cluster, partitions=len(places), reason=reason_of(error)
             )
         else:
-            for place, offset in asked.items():
+            for place, offset in queries.items():
                 self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
 
 

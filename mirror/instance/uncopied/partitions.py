@@ -48,8 +48,10 @@ def paused_of(
     if datastream.status.is_halted:
         halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"
         reason = f"{is_paused}: {halt.reason}" if halt and halt.reason else is_paused
-        since_ms, who = (halt.since_ms, halt.requested_by) if halt else (None, "")
-        return {one: UncopiedPartition(name, group, one, state, reason, since_ms, who) for one in wanted}
+        since_ms, requester = (halt.since_ms, halt.requested_by) if halt else (None, "")
+        return {
+            one: UncopiedPartition(name, group, one, state, reason, since_ms, requester) for one in wanted
+        }
     if not datastream.pauses:
         return {}
     found = {}

@@ -96,27 +96,29 @@ class UncopiedWatch:
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
             return lanes
-        return tuple(replace(one, position=None) for one in lanes)
+        return tuple(replace(lane, position=None) for lane in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
         """Find uncopied partitions and their backlog, note those without a task, report pauses in health."""
         self._topics.update(world.topics)
         plan = decision.plan or world.plan
         members: dict[GroupName, list[Datastream]] = {}
-        for one in world.datastreams:
-            members.setdefault(one.group, []).append(one)
+        for datastream in world.datastreams:
+            members.setdefault(datastream.group, []).append(datastream)
         planned = {group: copied(plan, group, some) for group, some in members.items()}
         taskless = without_task(world, decision)
         found: list[UncopiedPartition] = []
         routes: dict[DatastreamName, Route] = {}
-        for one in world.datastreams:
-            with board.guarding(one.name):
-                mine = self._of(one, world, taskless.pop(one.group, {}), planned[one.group])
+        for datastream in world.datastreams:
+            with board.guarding(datastream.name):
+                mine = self._lanes_of(
+                    datastream, world, taskless.pop(datastream.group, {}), planned[datastream.group]
+                )
                 found += mine
-                routes[one.name] = (one.source, one.consumer_group)
+                routes[datastream.name] = (datastream.source, datastream.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
-                if missing and one.group not in decision.problems:
-                    board.note(HeadraceError(_sentence(missing)), one.name)
+                if missing and datastream.group not in decision.problems:
+                    board.note(HeadraceError(_sentence(missing)), datastream.name)
         self._made = {name: made for name, made in self._made.items() if name in routes}
         wanted: dict[Route, list[TopicPartition]] = {}
         for each in found:
@@ -133,17 +135,17 @@ class UncopiedWatch:
         self._report(world.datastreams, found)
 
     def _lane(
-        self, what: UncopiedPartition, route: Route, before: LaneHistory | None, now: float
+        self, uncopied: UncopiedPartition, route: Route, before: LaneHistory | None, now: float
     ) -> UncopiedLane:
-        position = self._backlog.position(route, what.partition)
+        position = self._backlog.position(route, uncopied.partition)
         history = NO_HISTORY if before is None else before
         if position is not None and position.committed is not None:
             end = position.end
-            record = self._ages.of(route[0], what.partition, max(position.committed, position.first))
+            record = self._ages.of(route[0], uncopied.partition, max(position.committed, position.first))
             age = None if record.written_ms is None else age_ms(self._clock.now_ms(), record.written_ms)
-            waypoint = LaneSample(now, position.committed, end, end, age, position.first)
-            history = history.after(waypoint, retention=record.retention)
-        return UncopiedLane(what, position, history)
+            sample = LaneSample(now, position.committed, end, end, age, position.first)
+            history = history.after(sample, retention=record.retention)
+        return UncopiedLane(uncopied, position, history)
 
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
@@ -164,44 +166,46 @@ class UncopiedWatch:
         self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
-    def _of(
+    def _lanes_of(
         self,
-        one: Datastream,
+        datastream: Datastream,
         world: World,
         taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
         """Return the uncopied partitions of a datastream; the same object while nothing changes."""
-        if not (one.status.is_mirrored or one.status.is_halted):
+        if not (datastream.status.is_mirrored or datastream.status.is_halted):
             return ()
-        is_known = one.source in self._topics
-        wanted = world.matching.wanted((one,), self._topics) if is_known else None
-        limits = world.matching.limits(one.name)
-        refused = world.refused.get(one.name)
-        made_of = (one, wanted, taskless, planned, limits, refused)
-        before = self._made.get(one.name)
+        is_known = datastream.source in self._topics
+        wanted = world.matching.wanted((datastream,), self._topics) if is_known else None
+        limits = world.matching.limits(datastream.name)
+        refused = world.refused.get(datastream.name)
+        made_of = (datastream, wanted, taskless, planned, limits, refused)
+        before = self._made.get(datastream.name)
         if before is not None and before[0] == made_of:
             return before[1]
         if wanted is None:
-            before_now = world.plan.planned.get(one.group, _NOTHING)
-            wanted = frozenset(each for each in before_now if one.selection.matches(each.topic))
+            before_now = world.plan.planned.get(datastream.group, _NOTHING)
+            wanted = frozenset(each for each in before_now if datastream.selection.matches(each.topic))
         # Topics that another datastream of the group copies are not blocked by this one.
-        found = paused_of(one, wanted - planned if one.status.is_halted else wanted)
-        for each in wanted - found.keys() if one.status.is_mirrored else ():
+        found = paused_of(datastream, wanted - planned if datastream.status.is_halted else wanted)
+        for each in wanted - found.keys() if datastream.status.is_mirrored else ():
             if refused is not None and each not in planned:
-                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, refused)
+                found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, refused)
             elif each in taskless:
-                found[each] = _uncopied(one, each, UncopiedState.UNPLACED, taskless[each])
-        if one.status.is_mirrored and is_known:
-            for each in _left_out(one, world, self._topics, wanted | planned):
-                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, "excluded by a rule")
+                found[each] = _uncopied(datastream, each, UncopiedState.UNPLACED, taskless[each])
+        if datastream.status.is_mirrored and is_known:
+            for each in _left_out(datastream, world, self._topics, wanted | planned):
+                found[each] = _uncopied(datastream, each, UncopiedState.LEFT_OUT, "excluded by a rule")
         made = tuple(found[each] for each in sorted(found))
-        self._made[one.name] = made_of, made
+        self._made[datastream.name] = made_of, made
         return made
 
     def _report(self, datastreams: Iterable[Datastream], found: Iterable[UncopiedPartition]) -> None:
-        whole = [one for one in datastreams if one.status.is_halted]
-        some = [one for one in datastreams if one.status.is_mirrored and one.pauses]
+        whole = [datastream for datastream in datastreams if datastream.status.is_halted]
+        some = [
+            datastream for datastream in datastreams if datastream.status.is_mirrored and datastream.pauses
+        ]
         if whole or some:
             names = [f"{one.name} ({_cause(one.status, one.halt)})" for one in whole]
             names += [f"{one.name} ({_topics(one)})" for one in some]
@@ -216,20 +220,20 @@ class UncopiedWatch:
 
 
 def _left_out(
-    one: Datastream, world: World, topics: TopicsByCluster, copied: frozenset[TopicPartition]
+    datastream: Datastream, world: World, topics: TopicsByCluster, copied: frozenset[TopicPartition]
 ) -> list[TopicPartition]:
     """Return the partitions that the datastream selects but a rule excludes."""
-    limits = world.matching.limits(one.name)
-    counts = topics[one.source]
-    limited = world.matching.selected(one, topics) & (limits.left_out | limits.partitions.keys())
+    limits = world.matching.limits(datastream.name)
+    counts = topics[datastream.source]
+    limited = world.matching.selected(datastream, topics) & (limits.left_out | limits.partitions.keys())
     every = (TopicPartition(topic, number) for topic in sorted(limited) for number in range(counts[topic]))
     return [each for each in every if each not in copied]
 
 
 def _uncopied(
-    one: Datastream, partition: TopicPartition, state: UncopiedState, reason: str
+    datastream: Datastream, partition: TopicPartition, state: UncopiedState, reason: str
 ) -> UncopiedPartition:
-    return UncopiedPartition(one.name, GroupName(one.group), partition, state, legible(reason))
+    return UncopiedPartition(datastream.name, GroupName(datastream.group), partition, state, legible(reason))
 
 
 def _sentence(missing: list[UncopiedPartition]) -> str:
@@ -240,8 +244,8 @@ def _sentence(missing: list[UncopiedPartition]) -> str:
     return f"{they}: {names}: {missing[0].reason}"
 
 
-def _topics(one: Datastream) -> str:
-    paused = sorted(one.pauses.items())
+def _topics(datastream: Datastream) -> str:
+    paused = sorted(datastream.pauses.items())
     return first_few([_cause(f"{topic}:{_numbers(pause)}", pause) for topic, pause in paused], _NAMES_SHOWN)
 
 
@@ -251,10 +255,10 @@ def _numbers(pause: PartitionPause) -> str:
     return first_few([str(number) for number in sorted(pause.numbers)], _NAMES_SHOWN)
 
 
-def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
+def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
     """Return a text with the paused object, the requester and the reason, if known."""
-    who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
+    requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""
     why = f": {cause.reason}" if cause is not None and cause.reason else ""
-    return legible(f"{what}{who}{until}{why}")
+    return legible(f"{state}{requester}{until}{why}")

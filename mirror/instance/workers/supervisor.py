@@ -318,7 +318,7 @@ class Supervisor:
 
     def _note_clocks(self, clocks: Iterable[ClusterClock]) -> None:
         now = self._clock.monotonic()
-        self._clocks = {**self._clocks, **{one.cluster: (now, one.skew) for one in clocks}}
+        self._clocks = {**self._clocks, **{clock.cluster: (now, clock.skew) for clock in clocks}}
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)

@@ -32,12 +32,12 @@ def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
     return _sentences(quotas, "is limited by a quota")
 
 
-def _sentences(reasons: Mapping[LaneKey, str], what: str) -> dict[GroupName, str]:
+def _sentences(reasons: Mapping[LaneKey, str], problem: str) -> dict[GroupName, str]:
     by_group: dict[GroupName, list[LaneKey]] = {}
     for key in sorted(reasons):
         by_group.setdefault(key.group, []).append(key)
     found = {}
     for group, keys in by_group.items():
         further = f" (and {counted(len(keys) - 1, 'further partition')})" if len(keys) > 1 else ""
-        found[group] = f"{keys[0].partition} {what}{further}: {reasons[keys[0]]}"
+        found[group] = f"{keys[0].partition} {problem}{further}: {reasons[keys[0]]}"
     return found

@@ -28,8 +28,8 @@ from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
     PLACES,
     free_metadata,
+    is_unset,
     pointer_of_key,
-    says_nothing,
     text_of,
     typed_document,
     typed_values,
@@ -210,11 +210,11 @@ def joined_metadata(
         pointers = pointer_to(PLACES[key]), pointer_to(["metadata", key])
         if key in metadata:
             if not _means(key, metadata[key], value):
-                said = f"conflicting values {shown(text_of(key, value))} and {shown(metadata[key])}"
-                problems.contradiction(pointers, said, "give only one of them")
+                text = f"conflicting values {shown(text_of(key, value))} and {shown(metadata[key])}"
+                problems.contradiction(pointers, text, "give only one of them")
         elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
-        elif not says_nothing(value):
+        elif not is_unset(value):
             found[key] = text_of(key, value)
             lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
             if lines and lines_of(found[key]) != tuple(lines):

@@ -28,16 +28,16 @@ class Creation:
         return other is not None and other.key == self.key
 
 
-def creation_of(kind: str, key: str, wish: object, principal: str) -> Creation:
+def creation_of(kind: str, key: str, document: object, principal: str) -> Creation:
     """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
     caller can block the key of another.
 
-    `kind`: kind of caller that issues the key. `wish`: JSON-ready, and equal for equal requests. `principal`:
-    the caller; empty without authentication.
+    `kind`: kind of caller that issues the key. `document`: JSON-ready, and equal for equal requests.
+    `principal`: the caller; empty without authentication.
     """
-    text = json.dumps(wish, separators=(",", ":"), sort_keys=True)
-    whose = [principal] if principal else []
-    return Creation(_digest(json.dumps([kind, key, *whose])), _digest(text))
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True)
+    owner = [principal] if principal else []
+    return Creation(_digest(json.dumps([kind, key, *owner])), _digest(text))
 
 
 def reused(name: str) -> KeyReused:

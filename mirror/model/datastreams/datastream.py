@@ -142,12 +142,14 @@ class Halt:
         _check_cause("a halt", self.reason, self.since_ms, self.requested_by, self.until_ms)
 
 
-def _check_cause(what: str, reason: object, since_ms: object, requested_by: object, until_ms: object) -> None:
-    bounds.text(f"the reason of {what}", reason, bounds.LONGEST_REASON)
-    bounds.integer(f"the time of {what}", since_ms, 0, bounds.LARGEST_MS)
-    bounds.text(f"the requester of {what}", requested_by, bounds.LONGEST_NAME)
+def _check_cause(
+    label: str, reason: object, since_ms: object, requested_by: object, until_ms: object
+) -> None:
+    bounds.text(f"the reason of {label}", reason, bounds.LONGEST_REASON)
+    bounds.integer(f"the time of {label}", since_ms, 0, bounds.LARGEST_MS)
+    bounds.text(f"the requester of {label}", requested_by, bounds.LONGEST_NAME)
     if until_ms is not None:
-        bounds.integer(f"the end of {what}", until_ms, 0, bounds.LARGEST_MS)
+        bounds.integer(f"the end of {label}", until_ms, 0, bounds.LARGEST_MS)
 
 
 def check_name(value: object, role: str = "a datastream") -> None:

@@ -39,22 +39,22 @@ _LARGEST_BYTES: Final = 100_000
 _MOST_KEYS: Final = 1_000
 
 
-def _name(what: str, value: str) -> object:
-    return bounds.line(what, value, shortest=0)
+def _name(label: str, value: str) -> object:
+    return bounds.line(label, value, shortest=0)
 
 
-def _sentence(what: str, value: str) -> object:
-    return bounds.text(what, value, bounds.LONGEST_REASON)
+def _sentence(label: str, value: str) -> object:
+    return bounds.text(label, value, bounds.LONGEST_REASON)
 
 
-def _milliseconds(what: str, value: str) -> object:
-    return bounds.digits(what, value, 0, bounds.LARGEST_MS)
+def _milliseconds(label: str, value: str) -> object:
+    return bounds.digits(label, value, 0, bounds.LARGEST_MS)
 
 
-def _restart(what: str, value: str) -> object:
+def _restart(label: str, value: str) -> object:
     restarted_ms, _, start = value.partition(" ")
-    bounds.digits(what, restarted_ms, 0, bounds.LARGEST_MS)
-    return start in RESTART_WORDS or bounds.digits(what, start, 0, bounds.LARGEST_MS)
+    bounds.digits(label, restarted_ms, 0, bounds.LARGEST_MS)
+    return start in RESTART_WORDS or bounds.digits(label, start, 0, bounds.LARGEST_MS)
 
 
 _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {

@@ -164,7 +164,7 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
     above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Switches of the datastream
     that do not affect copying are validated too. Raises InvalidRequest.
     """
-    asked: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in metadata.items():
         if not key.startswith(PREFIX):
             continue
@@ -175,16 +175,16 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
         if key in _SWITCHES:
             is_on(metadata, key)
         elif kind is not None:
-            asked[name.replace("-", "_")] = bounds.choice(f"metadata {key}", kind, value)
+            fields[name.replace("-", "_")] = bounds.choice(f"metadata {key}", kind, value)
         elif name == "bytes-per-second":
-            asked["bytes_per_second"] = bounds.digits(f"metadata {key}", value, 0, LARGEST_RATE)
+            fields["bytes_per_second"] = bounds.digits(f"metadata {key}", value, 0, LARGEST_RATE)
         elif name == "transforms":
-            asked["transforms"] = _transforms(f"metadata {key}", value)
+            fields["transforms"] = _transforms(f"metadata {key}", value)
         else:
             switches = sorted(switch.removeprefix(PREFIX) for switch in _SWITCHES)
             known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", "excluded-settings", *switches])
             raise InvalidRequest(f"unknown metadata key {key}", advice=f"known keys after {PREFIX}: {known}")
-    return CopyPolicy(**asked) if asked else DEFAULT_POLICY
+    return CopyPolicy(**fields) if fields else DEFAULT_POLICY
 
 
 def is_on(metadata: Mapping[str, str], key: str) -> bool:
@@ -200,32 +200,32 @@ def lines_of(value: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in value.splitlines() if one.strip())
 
 
-def _transforms(what: str, value: str) -> tuple[str, ...]:
+def _transforms(label: str, value: str) -> tuple[str, ...]:
     names = lines_of(value)
     if len(names) > _MOST_TRANSFORMS:
         raise InvalidRequest(
-            f"{what} has {counted(len(names), 'line')}", advice=f"at most {_MOST_TRANSFORMS} are allowed"
+            f"{label} has {counted(len(names), 'line')}", advice=f"at most {_MOST_TRANSFORMS} are allowed"
         )
     size = len(json.dumps(names))
     if size > _MOST_TRANSFORM_BYTES:
         raise InvalidRequest(
-            f"{what} takes {size} bytes",
+            f"{label} takes {size} bytes",
             advice=f"at most {_MOST_TRANSFORM_BYTES} are allowed (as ASCII JSON)",
         )
-    return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)
+    return tuple(bounds.line(label, name, bounds.LONGEST_REASON) for name in names)
 
 
-def read_excluded_settings(what: str, value: str) -> frozenset[str]:
+def read_excluded_settings(label: str, value: str) -> frozenset[str]:
     """Parse setting names, one per line. Raises InvalidRequest for a setting that is never copied."""
-    return checked_excluded_settings(what, lines_of(value))
+    return checked_excluded_settings(label, lines_of(value))
 
 
-def checked_excluded_settings(what: str, names: tuple[str, ...]) -> frozenset[str]:
+def checked_excluded_settings(label: str, names: tuple[str, ...]) -> frozenset[str]:
     """Return the names. Raises InvalidRequest for a setting that is never copied."""
     for name in names:
         if name not in CARRIED_SETTINGS:
             raise InvalidRequest(
-                f"{what}: setting {bounds.shown(name)} is never copied",
+                f"{label}: setting {bounds.shown(name)} is never copied",
                 advice=f"choose from {', '.join(sorted(CARRIED_SETTINGS))}",
             )
     return frozenset(names)

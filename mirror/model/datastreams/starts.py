@@ -60,31 +60,31 @@ def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
     return replace(datastream, metadata={**datastream.metadata, RESTART: f"{at_ms} {where}"})
 
 
-def read_start(what: str, value: object, words: Sequence[str] = WORDS) -> Start:
+def read_start(label: str, value: object, words: Sequence[str] = WORDS) -> Start:
     """Parse a start: one of the words, a timestamp, or epoch milliseconds. Raises InvalidRequest."""
     if isinstance(value, str) and value in words:
         return Start(StartPosition(value))
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
         advice = f"write {', '.join(words)}, 2026-11-21T08:00:00Z, or epoch milliseconds"
-        return Start(StartPosition.TIMESTAMP, _milliseconds(what, value, advice))
+        return Start(StartPosition.TIMESTAMP, _milliseconds(label, value, advice))
     if isinstance(value, str):
-        value = bounds.digits(what, value, 0, LATEST_START_MS)
-    at_ms = bounds.integer(what, value, 0, LATEST_START_MS)
+        value = bounds.digits(label, value, 0, LATEST_START_MS)
+    at_ms = bounds.integer(label, value, 0, LATEST_START_MS)
     if at_ms < _FIRST_NUMBER:
         raise InvalidRequest(
-            f"{what} is {at_ms}, which as milliseconds is in {_EPOCH.year + at_ms // 31_556_952_000}",
+            f"{label} is {at_ms}, which as milliseconds is in {_EPOCH.year + at_ms // 31_556_952_000}",
             advice="give milliseconds, not seconds, or a timestamp such as 2026-11-21T08:00:00Z",
         )
     return Start(StartPosition.TIMESTAMP, at_ms)
 
 
-def _milliseconds(what: str, text: str, advice: str) -> int:
+def _milliseconds(label: str, text: str, advice: str) -> int:
     shown = bounds.shown(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidRequest(f"{what} cannot be {shown}", advice=advice) from None
+        raise InvalidRequest(f"{label} cannot be {shown}", advice=advice) from None
     if moment.tzinfo is None:
-        raise InvalidRequest(f"{what} {shown} has no time zone", advice="add Z or +02:00")
+        raise InvalidRequest(f"{label} {shown} has no time zone", advice="add Z or +02:00")
     since = moment - _EPOCH
-    return bounds.integer(what, since // timedelta(milliseconds=1), 0, LATEST_START_MS)
+    return bounds.integer(label, since // timedelta(milliseconds=1), 0, LATEST_START_MS)

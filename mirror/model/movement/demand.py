@@ -42,7 +42,7 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
         return Demand(copied, is_least=True)
     waiting = max(newest.readable_end - max(newest.checkpoint, newest.log_start), 0)
     backlog = (waiting * size, float(waiting)) if history.late_since is not None else _NONE
-    first = next((one for one in history.waypoints if one.end > 0), newest)
+    first = next((waypoint for waypoint in history.waypoints if waypoint.end > 0), newest)
     seconds, grown = newest.at - first.at, newest.end - first.end
     if seconds < LEAST_SECONDS or grown < 0:
         return Demand(copied, backlog, is_least=True)

@@ -171,28 +171,28 @@ class LaneHistory(NamedTuple):
 
     def after(
         self,
-        waypoint: LaneSample,
-        heard_at: float | None = None,
+        sample: LaneSample,
+        answered_at: float | None = None,
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
     ) -> LaneHistory:
         """Return the history with one more report.
 
-        `heard_at`: time of the worker's previous report, with or without this lane; reports omit lanes
+        `answered_at`: time of the worker's previous report, with or without this lane; reports omit lanes
         without news. `retention` and `record_bytes`: new values if known, else the previous ones are kept. A
         different `life` starts a new history.
         """
         before = self.newest
-        if before is not None and before.life != waypoint.life:
+        if before is not None and before.life != sample.life:
             another = LaneHistory(retention=self.retention, record_bytes=self.record_bytes)
-            return another.after(waypoint, None, retention, record_bytes)
-        if before is not None and heard_at is not None and before.is_caught_up and heard_at > before.at:
-            quiet = self._with(before._replace(at=heard_at), self.retention, self.record_bytes)
-            return quiet.after(waypoint, None, retention, record_bytes)
+            return another.after(sample, None, retention, record_bytes)
+        if before is not None and answered_at is not None and before.is_caught_up and answered_at > before.at:
+            quiet = self._with(before._replace(at=answered_at), self.retention, self.record_bytes)
+            return quiet.after(sample, None, retention, record_bytes)
         kept = self.retention if retention == UNKNOWN_RETENTION else retention
-        return self._with(waypoint, kept, record_bytes or self.record_bytes)
+        return self._with(sample, kept, record_bytes or self.record_bytes)
 
-    def after_calm(
+    def after_quiet(
         self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
         """Return the history after several reports in which the lane was on time and advanced: the same
@@ -205,7 +205,7 @@ class LaneHistory(NamedTuple):
             waypoints = _spaced(waypoints, step)
         newest = waypoints[-1]
         waypoints = waypoints[-MOST_IN_TIME:]
-        waits = tuple([one.waiting for one in waypoints])
+        waits = tuple([waypoint.waiting for waypoint in waypoints])
         changes = [
             _unrest(waits[place] - waits[place + 1], waypoints[place + 1].at - waypoints[place].at)
             for place in range(len(waypoints) - 1)
@@ -220,24 +220,24 @@ class LaneHistory(NamedTuple):
             unrest=tuple(changes),
         )
 
-    def _with(self, waypoint: LaneSample, retention: Retention, record_bytes: float | None) -> LaneHistory:
-        before, at, waiting = self.newest, waypoint.at, waypoint.waiting
-        stays = before is not None and before.checkpoint == waypoint.checkpoint
-        waypoints = _spaced(self.waypoints, waypoint)
+    def _with(self, sample: LaneSample, retention: Retention, record_bytes: float | None) -> LaneHistory:
+        before, at, waiting = self.newest, sample.at, sample.waiting
+        stays = before is not None and before.checkpoint == sample.checkpoint
+        waypoints = _spaced(self.waypoints, sample)
         waits, unrest = self._waits_with(waypoints, waiting)
         is_late = waiting > 0 and _is_late(waypoints)
-        is_unheard = not waiting and waypoint.lag_ms is None
+        is_unheard = not waiting and sample.lag_ms is None
         most = _MOST_LATE if is_late else MOST_IN_TIME
         return LaneHistory(
             waypoints[-most:],
             _since(self.late_since, at, is_so=is_late),
             _since(self.stuck_since if stays else None, at, is_so=waiting > 0),
-            _since(self.held_since if stays else None, at, is_so=not waiting and waypoint.is_held),
+            _since(self.held_since if stays else None, at, is_so=not waiting and sample.is_held),
             _since(self.unheard_since, at, is_so=is_unheard),
-            self._rewound(waypoint),
+            self._rewound(sample),
             retention,
             record_bytes,
-            starts_with(self.starts, waypoint.at, waypoint.log_start),
+            starts_with(self.starts, sample.at, sample.log_start),
             waits[-most:],
             unrest[1 - most :],
         )
@@ -252,12 +252,12 @@ class LaneHistory(NamedTuple):
         change = _unrest(self.waits[kept - 1] - waiting, waypoints[-1].at - waypoints[-2].at)
         return (*self.waits[:kept], waiting), (*self.unrest[: kept - 1], change)
 
-    def _rewound(self, waypoint: LaneSample) -> CheckpointRewind | None:
+    def _rewound(self, sample: LaneSample) -> CheckpointRewind | None:
         before, rewind = self.newest, self.rewind
-        if before is not None and waypoint.checkpoint < before.checkpoint:
+        if before is not None and sample.checkpoint < before.checkpoint:
             reached = max(before.checkpoint, rewind.reached if rewind else 0)
-            return CheckpointRewind(rewind.at if rewind else waypoint.at, reached, waypoint.checkpoint)
-        return rewind if rewind is not None and waypoint.checkpoint < rewind.reached else None
+            return CheckpointRewind(rewind.at if rewind else sample.at, reached, sample.checkpoint)
+        return rewind if rewind is not None and sample.checkpoint < rewind.reached else None
 
 
 NO_HISTORY: Final = LaneHistory()
@@ -272,10 +272,10 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
     return (*known, LogStart(at, log_start))[-MOST_STARTS:]
 
 
-def _spaced(kept: tuple[LaneSample, ...], waypoint: LaneSample) -> tuple[LaneSample, ...]:
+def _spaced(kept: tuple[LaneSample, ...], sample: LaneSample) -> tuple[LaneSample, ...]:
     """Add a waypoint; replace the last one if it is too close to its predecessor."""
-    is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
-    return (*(kept[:-1] if is_close else kept), waypoint)
+    is_close = len(kept) > 1 and sample.at - kept[-2].at < LEAST_SECONDS
+    return (*(kept[:-1] if is_close else kept), sample)
 
 
 def _unrest(change: int, seconds: float) -> float:
@@ -294,10 +294,10 @@ def _is_late(waypoints: tuple[LaneSample, ...]) -> bool:
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False
-    for one in reversed(waypoints):
-        if int((newest.at - one.at) * 1000) > LATE_MS:
+    for waypoint in reversed(waypoints):
+        if int((newest.at - waypoint.at) * 1000) > LATE_MS:
             return True
-        if one.end <= newest.checkpoint:
+        if waypoint.end <= newest.checkpoint:
             return False
     return True
 
@@ -306,8 +306,8 @@ def _age_ms(waypoints: tuple[LaneSample, ...]) -> int | None:
     newest = waypoints[-1]
     if newest.waiting == 0:
         return newest.lag_ms
-    for one in reversed(waypoints):
-        if one.end <= newest.checkpoint:
-            since = int((newest.at - one.at) * 1000)
+    for waypoint in reversed(waypoints):
+        if waypoint.end <= newest.checkpoint:
+            since = int((newest.at - waypoint.at) * 1000)
             return since if newest.lag_ms is None else min(since, newest.lag_ms)
     return newest.lag_ms

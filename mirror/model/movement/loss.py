@@ -93,7 +93,7 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
-    waypoints = [one for one in history.waypoints if since is None or one.at >= since]
+    waypoints = [waypoint for waypoint in history.waypoints if since is None or waypoint.at >= since]
     passed, before = now - newest.at, _compared(waypoints, newest)
     found = []
     for left, share in (
@@ -113,7 +113,7 @@ def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneS
     """Return the oldest waypoint, and the latest one at least `_RECENT_SECONDS` older than the last
     report.
     """
-    older = [one for one in waypoints[:-1] if one.at < newest.at]
+    older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
     recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
 

@@ -119,7 +119,7 @@ def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
     """Return the hours that are not over, for all groups; groups without a forecast keep their present
     need.
     """
-    by_group = [{hour.hour_ms: hour for hour in one.coming} for one in groups]
+    by_group = [{hour.hour_ms: hour for hour in group.coming} for group in groups]
     hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
     found = []
     for hour in hours:

@@ -15,9 +15,9 @@ SHORTEST_SECONDS: Final = 60
 LONGEST_SECONDS: Final = 30 * 86_400
 
 
-def read_catch_up(what: str, value: object) -> int:
+def read_catch_up(label: str, value: object) -> int:
     """Parse a catch-up time. Raises InvalidRequest."""
-    return bounds.digits(what, value, SHORTEST_SECONDS, LONGEST_SECONDS)
+    return bounds.digits(label, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
 def catch_up_by_group(members: Iterable[tuple[GroupName, Mapping[str, str]]]) -> dict[GroupName, int]:

@@ -98,7 +98,7 @@ def read_freeze(text: str) -> FreezeWindow:
 
 def frozen_by(windows: Sequence[FreezeWindow], now_ms: int) -> FreezeWindow | None:
     """Return the first window that contains the timestamp."""
-    return next((one for one in windows if one.contains(now_ms)), None)
+    return next((window for window in windows if window.contains(now_ms)), None)
 
 
 def _zone(name: str) -> tzinfo:

@@ -50,11 +50,11 @@ class PlacementKnobs:
 
     def __post_init__(self) -> None:
         if self.capacity_bytes_per_second not in (None, LEARNED):
-            what = "the capacity of a task in bytes per second"
-            bounds.integer(what, self.capacity_bytes_per_second, LEAST_CAPACITY, LARGEST_CAPACITY)
+            label = "the capacity of a task in bytes per second"
+            bounds.integer(label, self.capacity_bytes_per_second, LEAST_CAPACITY, LARGEST_CAPACITY)
         if self.capacity_messages_per_second is not None:
-            what = "the capacity of a task in messages per second"
-            bounds.integer(what, self.capacity_messages_per_second, LEAST_MESSAGES, LARGEST_CAPACITY)
+            label = "the capacity of a task in messages per second"
+            bounds.integer(label, self.capacity_messages_per_second, LEAST_MESSAGES, LARGEST_CAPACITY)
         if self.utilisation_percent is not None:
             bounds.integer("the utilisation of a task in percent", self.utilisation_percent, 1, 100)
         if self.scale_in_headroom is not None:
@@ -72,45 +72,45 @@ class PlacementKnobs:
 
 
 NO_KNOBS: Final = PlacementKnobs()
-_NAMES: Final = frozenset(one.name for one in fields(PlacementKnobs))
+_NAMES: Final = frozenset(field.name for field in fields(PlacementKnobs))
 
 
-def read_knobs(what: str, value: object) -> PlacementKnobs:
+def read_knobs(label: str, value: object) -> PlacementKnobs:
     """Parse choices. Raises InvalidRequest."""
-    text = bounds.text(what, value, bounds.LONGEST_REASON)
+    text = bounds.text(label, value, bounds.LONGEST_REASON)
     found: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
         word, _, value_text = part.strip().partition(" ")
         name = _WORDS.get(word)
         if name is None or name in found:
             raise InvalidRequest(
-                f"{what} has an unknown or repeated choice {bounds.shown(part.strip())}", advice=_ADVICE
+                f"{label} has an unknown or repeated choice {bounds.shown(part.strip())}", advice=_ADVICE
             )
-        found[name] = _value(f"{word} in {what}", word, value_text.strip())
+        found[name] = _value(f"{word} in {label}", word, value_text.strip())
     return PlacementKnobs(**found)
 
 
-def _plug_in_name(what: str, name: object) -> str:
-    found = bounds.line(what, name)
+def _plug_in_name(label: str, name: object) -> str:
+    found = bounds.line(label, name)
     if not re.fullmatch(PLUG_IN_NAME, found):
         raise InvalidRequest(
-            f"{what} {bounds.shown(found)} is not a valid name",
+            f"{label} {bounds.shown(found)} is not a valid name",
             advice="use a letter, then up to 62 letters, digits or any of _ . -",
         )
     return found
 
 
-def _value(what: str, word: str, text: str) -> object:
+def _value(label: str, word: str, text: str) -> object:
     if word in ("strategy", "provider"):
-        return _plug_in_name(what, text)
+        return _plug_in_name(label, text)
     if word == "capacity" and text == LEARNED:
         return LEARNED
     if word != "headroom":
-        return bounds.digits(what, text, 0, LARGEST_CAPACITY)
+        return bounds.digits(label, text, 0, LARGEST_CAPACITY)
     try:
         return float(text)
     except ValueError as error:
-        raise InvalidRequest(f"{what} is {bounds.shown(text)}", advice=_ADVICE) from error
+        raise InvalidRequest(f"{label} is {bounds.shown(text)}", advice=_ADVICE) from error
 
 
 def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
@@ -130,7 +130,7 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
     each choice, and a number before `learned`."""
     found = tuple(several)
     capacities = [one.capacity_bytes_per_second for one in found]
-    numbers = [one for one in capacities if isinstance(one, int)]
+    numbers = [capacity for capacity in capacities if isinstance(capacity, int)]
     messages = [one.capacity_messages_per_second for one in found if one.capacity_messages_per_second]
     filled = [one.utilisation_percent for one in found if one.utilisation_percent]
     if numbers or LEARNED in capacities:

@@ -94,10 +94,10 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
     """Request the brokers and the named topics (None: all topics). Never creates a topic."""
 
     def build(version: int) -> Any:
-        asked = None
+        wanted = None
         if topics is not None:
-            asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in topics]
-        return MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=version)
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in topics]
+        return MetadataRequest(topics=wanted, allow_auto_topic_creation=False, version=version)
 
     return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata, metadata_bytes(topics))
 
@@ -172,7 +172,7 @@ def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coord
 
     def read(response: Any) -> Mapping[str, Coordinator]:
         if response.coordinators:
-            return {one.key: _coordinator(one) for one in response.coordinators}
+            return {coordinator.key: _coordinator(coordinator) for coordinator in response.coordinators}
         return {keys[0]: _coordinator(response)}
 
     return Call(FindCoordinatorRequest, FindCoordinatorResponse, (1, 6), build, read)

@@ -45,7 +45,7 @@ class OffsetAnswer(NamedTuple):
 Answers = Mapping[TopicPartition, OffsetAnswer]
 
 
-def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
+def list_offsets(wanted: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
     """Request offsets by time from the leader of the partitions.
 
     A time is epoch milliseconds (first record at or after it), `EARLIEST`, `EARLIEST_LOCAL` or `LATEST`.
@@ -53,8 +53,8 @@ def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Cal
     """
 
     def when(place: TopicPartition, version: int) -> int:
-        is_untiered = asked[place] == EARLIEST_LOCAL and version < _FIRST_WITH_TIERS
-        return EARLIEST if is_untiered else asked[place]
+        is_untiered = wanted[place] == EARLIEST_LOCAL and version < _FIRST_WITH_TIERS
+        return EARLIEST if is_untiered else wanted[place]
 
     def build(version: int) -> Any:
         topic_class = ListOffsetsRequest.ListOffsetsTopic
@@ -72,7 +72,7 @@ def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Cal
                 ],
                 version=version,
             )
-            for name, numbers in by_topic(asked)
+            for name, numbers in by_topic(wanted)
         ]
         return ListOffsetsRequest(
             replica_id=-1, isolation_level=int(committed), topics=topics, version=version
@@ -91,11 +91,11 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 
 def _offsets(response: Any) -> Answers:
     return {
-        TopicPartition(topic.name, one.partition_index): OffsetAnswer(
-            one.error_code, one.offset, one.leader_epoch, one.timestamp
+        TopicPartition(topic.name, partition.partition_index): OffsetAnswer(
+            partition.error_code, partition.offset, partition.leader_epoch, partition.timestamp
         )
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -120,18 +120,18 @@ def open_transactions(
 
     def read(response: Any) -> Mapping[TopicPartition, tuple[OpenTransaction, ...]]:
         return {
-            TopicPartition(topic.name, one.partition_index): tuple(
+            TopicPartition(topic.name, partition.partition_index): tuple(
                 sorted(
                     (
                         OpenTransaction(p.producer_id, p.current_txn_start_offset)
-                        for p in one.active_producers or ()
+                        for p in partition.active_producers or ()
                         if p.current_txn_start_offset >= 0
                     ),
                     key=lambda transaction: transaction.first_offset,
                 )
             )
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read, _MANY_BYTES)
@@ -168,12 +168,12 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
 
     def read(response: Any) -> CommittedOffsets:
         offsets = {
-            TopicPartition(topic.name, one.partition_index): OffsetAnswer(
-                one.error_code, one.committed_offset, one.committed_leader_epoch
+            TopicPartition(topic.name, partition.partition_index): OffsetAnswer(
+                partition.error_code, partition.committed_offset, partition.committed_leader_epoch
             )
             for topic in response.topics
-            for one in topic.partitions
-            if one.committed_offset >= 0 or one.error_code
+            for partition in topic.partitions
+            if partition.committed_offset >= 0 or partition.error_code
         }
         return CommittedOffsets(response.error_code, offsets)
 
@@ -207,9 +207,9 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Ma
 
     def read(response: Any) -> Mapping[TopicPartition, int]:
         return {
-            TopicPartition(topic.name, one.partition_index): one.error_code
+            TopicPartition(topic.name, partition.partition_index): partition.error_code
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     return Call(OffsetCommitRequest, OffsetCommitResponse, (2, 8), build, read)

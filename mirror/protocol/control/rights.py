@@ -69,9 +69,9 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
     """
 
     def build(version: int) -> Any:
-        asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
         return MetadataRequest(
-            topics=asked,
+            topics=wanted,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
             version=version,
@@ -138,12 +138,12 @@ def release(versions: Mapping[int, tuple[int, int]]) -> str:
 def _folders(response: Any) -> tuple[LogFolder, ...]:
     return tuple(
         LogFolder(
-            one.error_code,
-            one.log_dir,
-            _size(getattr(one, "total_bytes", None)),
-            _size(getattr(one, "usable_bytes", None)),
+            result.error_code,
+            result.log_dir,
+            _size(getattr(result, "total_bytes", None)),
+            _size(getattr(result, "usable_bytes", None)),
         )
-        for one in response.results
+        for result in response.results
     )
 
 

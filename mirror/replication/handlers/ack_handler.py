@@ -125,8 +125,8 @@ class AckHandler:
             lane.requeue()
             self._try_again(lane, trouble)
         elif code in FENCED:
-            said = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._runner.transactions.fenced(lane, Fenced(said.message))
+            refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
+            self._runner.transactions.fenced(lane, Fenced(refusal.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))

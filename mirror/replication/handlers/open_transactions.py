@@ -125,11 +125,11 @@ class OpenTransactionWatch:
 
 
 def _sentence(lane: LiveLane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
-    told = (
+    text = (
         f"a source transaction has been open for {seconds:.0f} s and blocks {lane.key.partition} at"
         f" offset {lane.stable_offset} of {lane.high_watermark}"
     )
     if transactions:
         oldest = transactions[0]
-        told += f": producer {oldest.producer_id}, open since offset {oldest.first_offset}"
-    return told + "; end it in the producer or with kafka-transactions.sh abort"
+        text += f": producer {oldest.producer_id}, open since offset {oldest.first_offset}"
+    return text + "; end it in the producer or with kafka-transactions.sh abort"

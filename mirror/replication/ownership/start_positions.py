@@ -25,24 +25,24 @@ async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) 
     A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any other
     position would lose or repeat records.
     """
-    await _begin_at(runner, starting, _asks)
+    await _begin_at(runner, starting, _is_due)
 
 
 async def _begin_at(
-    runner: LaneRunner, starting: Callable[[], list[LiveLane]], asks: Callable[[LiveLane], bool]
+    runner: LaneRunner, starting: Callable[[], list[LiveLane]], is_due: Callable[[LiveLane], bool]
 ) -> None:
-    for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if asks(lane)):
-        members = [lane for lane in starting() if asks(lane) and lane.spec.consumer_group == group]
+    for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if is_due(lane)):
+        members = [lane for lane in starting() if is_due(lane) and lane.spec.consumer_group == group]
         if not members:
             continue
         cluster, places = runner.source(members[0]).cluster, [lane.key.partition for lane in members]
         try:
             answers = await _committed(cluster, group, places)
         except HeadraceError as error:
-            for lane in _of(members, starting()):
+            for lane in _of_group(members, starting()):
                 runner.pause(lane, error)
             continue
-        for lane in _of(members, starting()):
+        for lane in _of_group(members, starting()):
             _begin(runner, lane, answers)
 
 
@@ -66,7 +66,9 @@ async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLa
         return
     cluster = runner.sink(lanes[0]).cluster
     known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
-    for lane in _of([lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()):
+    for lane in _of_group(
+        [lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()
+    ):
         _note_lost_progress(runner, lane)
 
 
@@ -102,12 +104,12 @@ def _has_own_group(lane: LiveLane) -> bool:
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
-def _of(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:
+def _of_group(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:
     still = set(starting)
     return [lane for lane in members if lane in still]
 
 
-def _asks(lane: LiveLane) -> bool:
+def _is_due(lane: LiveLane) -> bool:
     """Return whether the lane starts at the committed offset of its consumer group."""
     is_asked = lane.spec.start.is_committed and bool(lane.spec.consumer_group)
     return is_asked and lane.position < 0 and not lane.life
@@ -118,8 +120,8 @@ def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> None:
     if answer is None:
         return  # the group has no committed offset
     if answer.error:
-        what = f"reading offsets of group {lane.spec.consumer_group} for {lane.key.partition}"
-        runner.pause(lane, error_of(answer.error, what))
+        operation = f"reading offsets of group {lane.spec.consumer_group} for {lane.key.partition}"
+        runner.pause(lane, error_of(answer.error, operation))
     else:
         lane.begin(answer.offset)
         runner.mark_dirty(lane)

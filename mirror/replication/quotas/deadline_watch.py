@@ -98,12 +98,12 @@ class DeadlineWatch:
         before = self._before.get(lane)
         records, size_bytes = _copied(lane)
         each = size_bytes / records if records else None
-        age = lag_ms(lane, now_ms, is_heard=True)
+        age = lag_ms(lane, now_ms, has_response=True)
         place = self._position(lane, age, now_ms)
         offsets = place.checkpoint, place.readable_end, place.end
-        waypoint = LaneSample(now, *offsets, age, place.log_start, place.hidden_ms)
+        sample = LaneSample(now, *offsets, age, place.log_start, place.hidden_ms)
         history, looks = (before.history, before.looks) if before is not None else (NO_HISTORY, ())
-        history = history.after(waypoint, None, place.retention, each)
+        history = history.after(sample, None, place.retention, each)
         look = _LaneLook(now, size_bytes, seconds_to_loss(history, now))
         looks = (*looks, look)[-_LOOKS:]
         self._watched[lane] = _Watched(history, looks)
@@ -154,7 +154,7 @@ def _catches_up(lane: LiveLane) -> bool:
 
 def _own(lane: LiveLane) -> tuple[TokenBucket, ...]:
     """Return the lane's quotas without the shared one."""
-    return tuple(one for one in lane.buckets if not one.for_catching_up)
+    return tuple(bucket for bucket in lane.buckets if not bucket.for_catching_up)
 
 
 def _copied(lane: LiveLane) -> tuple[int, int]:
@@ -168,8 +168,8 @@ def _copied(lane: LiveLane) -> tuple[int, int]:
 def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
     """Return the change of the time to loss, in seconds per second."""
     newest = looks[-1]
-    for one in looks[:-1]:
-        seconds = newest.at - one.at
-        if one.left is not None and newest.left is not None and seconds >= _GROWTH_SECONDS:
-            return (newest.left - one.left) / seconds
+    for look in looks[:-1]:
+        seconds = newest.at - look.at
+        if look.left is not None and newest.left is not None and seconds >= _GROWTH_SECONDS:
+            return (newest.left - look.left) / seconds
     return None

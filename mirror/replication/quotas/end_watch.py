@@ -31,31 +31,31 @@ class EndWatch:
 
     def look(self, lanes: Iterable[LiveLane]) -> None:
         """Request the end offsets of lanes that wait for a quota, in the background."""
-        asked: dict[tuple[str, bool], list[LiveLane]] = {}
+        lanes_by_source: dict[tuple[str, bool], list[LiveLane]] = {}
         for lane in lanes:
-            asked.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
-        for place, found in asked.items():
+            lanes_by_source.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
+        for place, found in lanes_by_source.items():
             if place not in self._asking:
                 self._asking.add(place)
-                found.sort(key=lambda one: one.heard_at)
+                found.sort(key=lambda one: one.answered_at)
                 self._bench.loop.spawn(self._ask(place, found[:_MOST]))
 
     async def _ask(self, place: tuple[str, bool], lanes: Sequence[LiveLane]) -> None:
         source: Cluster = self._runner.source(lanes[0]).cluster
         places = dict.fromkeys((lane.key.partition for lane in lanes), LATEST)
-        asked = self._bench.loop.now()
+        requested_at = self._bench.loop.now()
         try:
             ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
         except Exception as error:  # noqa: BLE001 - the next measurement retries
             _log.debug("the ends of waiting partitions of %s are unknown: %s", source.name, error)
         else:
-            self._note(lanes, ends, asked)
+            self._note(lanes, ends, requested_at)
         finally:
             self._asking.discard(place)
 
-    def _note(self, lanes: Sequence[LiveLane], ends: Answers, asked: float) -> None:
+    def _note(self, lanes: Sequence[LiveLane], ends: Answers, requested_at: float) -> None:
         now, now_ms = self._bench.loop.now(), self._bench.clock.now_ms()
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.waits and not end.error and self._runner.lanes.get(lane.key) is lane:
-                lane.hear_end(end.offset, now_ms, now, asked)
+                lane.hear_end(end.offset, now_ms, now, requested_at)

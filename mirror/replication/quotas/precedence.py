@@ -79,8 +79,8 @@ class Precedence:
 
 def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Precedence:
     """Decide which catching-up lanes of a worker yield from `now` (monotonic seconds)."""
-    capacity = max(sum(one.speed for one in lanes), before.capacity * _FADING)
-    in_reach = [one for one in lanes if one.left is not None and one.left <= REACH_SECONDS]
+    capacity = max(sum(lane.speed for lane in lanes), before.capacity * _FADING)
+    in_reach = [lane for lane in lanes if lane.left is not None and lane.left <= REACH_SECONDS]
     has_others = len(in_reach) < len(lanes)
     given_up = _given_up(before, in_reach, _room(in_reach, capacity, has_others=has_others), now)
     after = replace(before, capacity=capacity, given_up=given_up)
@@ -89,7 +89,7 @@ def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Preceden
     if not any(one.growth is not None and one.growth < _GROWTH for one in hopeful):
         return _relaxed(after, lanes, least)
     bound = _bound(min(_left(one) for one in hopeful))
-    waiting = [one for one in lanes if one.key in given_up or _left(one) > bound]
+    waiting = [lane for lane in lanes if lane.key in given_up or _left(lane) > bound]
     if not waiting:
         return replace(after, waiting=frozenset(), rate=0.0, in_vain_since=None)
     former = before.rate if before.waiting else sum(one.speed for one in waiting)
@@ -139,7 +139,7 @@ def _given_up(
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
     """Raise the rate of the lanes that yield, or lift it, when no lane lacks bandwidth."""
     rate = max(after.rate * _RISE, least)
-    waiting = after.waiting & {one.key for one in lanes}
+    waiting = after.waiting & {lane.key for lane in lanes}
     if not waiting or rate >= after.capacity:
         waiting, rate = frozenset(), 0.0
     return replace(after, waiting=waiting, rate=rate, in_vain_since=None)

@@ -45,7 +45,7 @@ class QuotaWatch:
         self._runner = runner
         self._bench = runner.bench
         self._waiting: dict[LiveLane, tuple[HeldTime, TokenBucket]] = {}
-        self._said: dict[LiveLane, QuotaDelay] = {}
+        self._reported: dict[LiveLane, QuotaDelay] = {}
         self._looked = self._bench.loop.now()
 
     def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
@@ -65,15 +65,15 @@ class QuotaWatch:
         for owner, direction, channel in self._channels():
             spent, lanes = channel.take_throttled(now)
             for lane in lanes:
-                brake = QuotaDelay(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
-                _note(found, lane, brake)
+                delay = QuotaDelay(spent / seconds, f"{_AT_BROKERS} {direction}", owner, channel.broker)
+                _note(found, lane, delay)
         self._report(found)
 
     def _channels(self) -> Iterator[tuple[QuotaOwner, str, FetchChannel | ProduceChannel]]:
         for name, source in self._runner.sources.items():
-            yield from ((QuotaOwner.SOURCE, f"{name} for reading", one) for one in source.channels)
+            yield from ((QuotaOwner.SOURCE, f"{name} for reading", channel) for channel in source.channels)
         for name, sink in self._runner.sinks.items():
-            yield from ((QuotaOwner.DESTINATION, f"{name} for writing", one) for one in sink.channels)
+            yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
     def _take_own(self, now: float, seconds: float) -> dict[LiveLane, QuotaDelay]:
         """Return the delays by quotas of Headrace."""
@@ -87,33 +87,33 @@ class QuotaWatch:
         return found
 
     def _report(self, found: dict[LiveLane, QuotaDelay]) -> None:
-        for lane in [one for one in self._said if one not in found]:
-            found[lane] = QuotaDelay(0.0, "", self._said[lane].owner)
-        for lane, brake in found.items():
-            said = self._said.get(lane)
+        for lane in [one for one in self._reported if one not in found]:
+            found[lane] = QuotaDelay(0.0, "", self._reported[lane].owner)
+        for lane, delay in found.items():
+            reported = self._reported.get(lane)
             if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
-                self._said.pop(lane, None)
-            elif said is None:
-                if brake.share >= _HELD_SHARE:
-                    self._say(lane, brake)
-            elif brake.share < _FREE_SHARE:
-                del self._said[lane]
+                self._reported.pop(lane, None)
+            elif reported is None:
+                if delay.share >= _HELD_SHARE:
+                    self._report_delay(lane, delay)
+            elif delay.share < _FREE_SHARE:
+                del self._reported[lane]
                 self._runner.events.append(LaneHeldBack(lane.key, ""))
-            elif brake.quota != said.quota or abs(brake.share - said.share) >= _OTHER_SHARE:
-                self._say(lane, brake)
+            elif delay.quota != reported.quota or abs(delay.share - reported.share) >= _OTHER_SHARE:
+                self._report_delay(lane, delay)
 
-    def _say(self, lane: LiveLane, brake: QuotaDelay) -> None:
-        self._said[lane] = brake
-        share = min(brake.share, 1.0)
-        text = f"{brake.quota} throttles it {share:.0%} of the time"
-        self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(brake.owner, share, brake.broker)))
+    def _report_delay(self, lane: LiveLane, delay: QuotaDelay) -> None:
+        self._reported[lane] = delay
+        share = min(delay.share, 1.0)
+        text = f"{delay.quota} throttles it {share:.0%} of the time"
+        self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(delay.owner, share, delay.broker)))
 
 
-def _note(found: dict[LiveLane, QuotaDelay], lane: LiveLane, brake: QuotaDelay) -> None:
+def _note(found: dict[LiveLane, QuotaDelay], lane: LiveLane, delay: QuotaDelay) -> None:
     """Keep only the quota that delays a lane most."""
     known = found.get(lane)
-    if known is None or brake.share > known.share:
-        found[lane] = brake
+    if known is None or delay.share > known.share:
+        found[lane] = delay
 
 
 def _name_of(bucket: TokenBucket) -> str:

@@ -30,7 +30,7 @@ class Alertmanager:
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
-        body = json.dumps([posted(one, now_ms, valid_ms) for one in notices]).encode()
+        body = json.dumps([posted(notice, now_ms, valid_ms) for notice in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()
         url = self._settings.url.get_secret_value().rstrip("/") + PATH
         has_credentials = "Authorization" in headers

@@ -82,14 +82,14 @@ class HttpCall:
                 return _HttpResponse(response.status_code, text, response.headers.get("Retry-After", ""))
 
     def _error_of(self, reply: _HttpResponse, now_ms: int) -> Exception:
-        said = f"HTTP status {reply.status}"
+        text = f"HTTP status {reply.status}"
         if self._shows_answers and reply.text.strip():
-            said += f": {legible(' '.join(reply.text.split()), _LONGEST_REASON)}"
+            text += f": {legible(' '.join(reply.text.split()), _LONGEST_REASON)}"
         if reply.status in _NOT_AS_IT_IS:
-            return InvalidRequest(said)
+            return InvalidRequest(text)
         if reply.status in _LATER or reply.status >= _FIRST_SERVER_ERROR:
-            return RetryLater(said, _seconds_of(reply.retry_after, now_ms))
-        return Refused(said)
+            return RetryLater(text, _seconds_of(reply.retry_after, now_ms))
+        return Refused(text)
 
 
 def _checked(text: str, *, has_credentials: bool) -> httpx.URL:

@@ -53,8 +53,8 @@ class Mail:
             codes = sorted({code for code, _ in error.recipients.values()})
             raise _error_of(max(codes), f"the server rejected all recipients: {codes}") from error
         except smtplib.SMTPResponseException as error:
-            said = error.smtp_error
-            text = said if isinstance(said, str) else said.decode("utf-8", "replace")
+            reply = error.smtp_error
+            text = reply if isinstance(reply, str) else reply.decode("utf-8", "replace")
             sentence = f"SMTP error {error.smtp_code} {legible(text, _LONGEST_REASON)}"
             raise _error_of(error.smtp_code, sentence) from error
         except UnicodeEncodeError as error:
@@ -121,9 +121,9 @@ class _Conversation(smtplib.SMTP):
     def begin(self, port: int, security: str, tls: ssl.SSLContext) -> None:
         """Connect, with TLS according to `security`. Raises OSError, SMTPException."""
         self._implicit_tls = tls if security == "tls" else None
-        code, said = self.connect(self._host, port)
+        code, reply = self.connect(self._host, port)
         if code != _READY:
-            raise smtplib.SMTPConnectError(code, said)
+            raise smtplib.SMTPConnectError(code, reply)
         if security == "starttls":
             self.starttls(context=tls)
 
@@ -167,6 +167,6 @@ def message_of(settings: MailSettings, notices: Sequence[AlertNotice], now_ms: i
     return message
 
 
-def _error_of(code: int, said: str) -> Exception:
+def _error_of(code: int, reply: str) -> Exception:
     """Return the error for an SMTP code (RFC 5321, 4.2.1): 4yz is transient, 5yz permanent."""
-    return Refused(said) if code >= _FIRST_PERMANENT else Unreachable(said)
+    return Refused(reply) if code >= _FIRST_PERMANENT else Unreachable(reply)

@@ -44,7 +44,7 @@ class Delivery:
     ) -> None:
         self.name = name
         self.takes_watchdog = takes_watchdog
-        self.away = ""
+        self.failure = ""
         """Reason for which the last attempt failed; empty if it succeeded or there was none. Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
@@ -81,11 +81,11 @@ class Delivery:
             _log.error("alert queue full", receiver=self.name, alerts=dropped)
             self._metrics.count_dropped(self.name, dropped)
 
-    def restore(self, notices: Iterable[AlertNotice], told: Collection[str]) -> None:
-        """Continue with alerts of a previous monitor. `told`: keys of the alerts that the receiver has
+    def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str]) -> None:
+        """Continue with alerts of a previous monitor. `delivered`: keys of the alerts that the receiver has
         taken."""
         with self._changed:
-            self._outbox.restore(notices, told, self._clock.monotonic())
+            self._outbox.restore(notices, delivered, self._clock.monotonic())
 
     @property
     def told(self) -> frozenset[str]:
@@ -119,17 +119,17 @@ class Delivery:
             self._receiver.send(notices, self._clock.now_ms())
         except InvalidRequest as error:
             self._fail(notices, error, "receiver rejected the message")
-            self.away = ""
+            self.failure = ""
             with self._changed:
                 self._outbox.delivered(notices, self._clock.monotonic())
         except Refused as error:
             self._fail(notices, error, "receiver rejects alerts")
-            self.away = reason_of(error)
+            self.failure = reason_of(error)
             with self._changed:
                 self._outbox.refused(self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - the bulkhead around one receiver
             self._fail(notices, error, "cannot deliver alerts")
-            self.away = reason_of(error)
+            self.failure = reason_of(error)
             with self._changed:
                 wait = error.retry_after if isinstance(error, RetryLater) else 0.0
                 self._outbox.failed(self._clock.monotonic(), wait)
@@ -139,17 +139,17 @@ class Delivery:
     def _succeed(self, notices: Sequence[AlertNotice]) -> None:
         with self._changed:
             self._outbox.delivered(notices, self._clock.monotonic())
-        firing = sum(one.is_firing for one in notices)
-        self.away = ""
+        firing = sum(notice.is_firing for notice in notices)
+        self.failure = ""
         self._metrics.count_sent(self.name, firing, len(notices) - firing)
         if self._trouble:
             _log.info("alert delivery recovered", receiver=self.name)
             self._trouble = ""
 
-    def _fail(self, notices: Sequence[AlertNotice], error: Exception, what: str) -> None:
+    def _fail(self, notices: Sequence[AlertNotice], error: Exception, event: str) -> None:
         """Count the failure, and log it only if it is the first or its reason has changed."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)
         if self._trouble != reason:
-            _log.error(what, receiver=self.name, reason=reason, alerts=len(notices))
+            _log.error(event, receiver=self.name, reason=reason, alerts=len(notices))
             self._trouble = reason

@@ -22,19 +22,19 @@ def grouped_by(labels: Sequence[str]) -> Callable[[AlertNotice], tuple[str, ...]
 
 def subject_of(notices: Sequence[AlertNotice]) -> str:
     """Return a line such as `[2 firing, 1 resolved] HeadraceDatastreamHalted east`."""
-    firing = sum(one.is_firing for one in notices)
+    firing = sum(notice.is_firing for notice in notices)
     counts = [f"{firing} firing"] if firing else []
     counts += [f"{len(notices) - firing} resolved"] if firing < len(notices) else []
-    common = _common([one.labels for one in notices])
-    what = " ".join(common[name] for name in (ALERTNAME, "cluster", "datastream") if name in common)
+    common = _common([notice.labels for notice in notices])
+    subject = " ".join(common[name] for name in (ALERTNAME, "cluster", "datastream") if name in common)
     # A name may contain any line terminator of Unicode.
-    return legible(" ".join(f"[{', '.join(counts)}] {what or 'alerts'}".split()), _LONGEST_SUBJECT)
+    return legible(" ".join(f"[{', '.join(counts)}] {subject or 'alerts'}".split()), _LONGEST_SUBJECT)
 
 
 def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
     """Return the text of a message: the subject, then firing alerts, then resolved ones. `as_slack`: escape
     for Slack, so that a name cannot mention a whole channel."""
-    shown = sorted(notices, key=lambda one: not one.is_firing)
+    shown = sorted(notices, key=lambda notice: not notice.is_firing)
     lines = [subject_of(notices), *(line for one in shown[:_MOST_SHOWN] for line in _lines_of(one))]
     if len(shown) > _MOST_SHOWN:
         lines.append(f"… and {len(shown) - _MOST_SHOWN} more")
@@ -43,15 +43,15 @@ def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
 
 
 def _lines_of(notice: AlertNotice) -> list[str]:
-    told, since = notice.annotations, rfc3339(notice.starts_ms)
+    texts, since = notice.annotations, rfc3339(notice.starts_ms)
     state = (
         f"since {since}" if notice.ended_ms is None else f"resolved: {since} to {rfc3339(notice.ended_ms)}"
     )
-    lines = ["", f"{notice.labels.get('severity', '')}: {told.get('summary', '')} ({state})"]
+    lines = ["", f"{notice.labels.get('severity', '')}: {texts.get('summary', '')} ({state})"]
     if notice.is_firing:
-        lines.append(told.get("description", ""))
-        lines += [f"action taken: {told['action']}"] if "action" in told else []
-    lines.append(f"runbook: {told['runbook_url']}")
+        lines.append(texts.get("description", ""))
+        lines += [f"action taken: {texts['action']}"] if "action" in texts else []
+    lines.append(f"runbook: {texts['runbook_url']}")
     lines.append(f"details: {notice.link}")
     return lines
 
@@ -62,20 +62,20 @@ def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[Alert
 
     https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
     """
-    labels = _common([one.labels for one in notices])
+    labels = _common([notice.labels for notice in notices])
     group = {name: labels[name] for name in group_by if name in labels}
     return {
         "text": text_of(notices, as_slack=True),
         "version": "4",
         "groupKey": " ".join(f"{name}={value}" for name, value in group.items()),
         "truncatedAlerts": 0,
-        "status": "firing" if any(one.is_firing for one in notices) else "resolved",
+        "status": "firing" if any(notice.is_firing for notice in notices) else "resolved",
         "receiver": receiver,
         "groupLabels": group,
         "commonLabels": labels,
-        "commonAnnotations": _common([one.annotations for one in notices]),
+        "commonAnnotations": _common([notice.annotations for notice in notices]),
         "externalURL": notices[0].link,
-        "alerts": [_document_of(one) for one in notices],
+        "alerts": [_document_of(notice) for notice in notices],
     }
 
 

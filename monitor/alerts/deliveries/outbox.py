@@ -97,16 +97,16 @@ class Outbox:
                 dropped += 1
         return dropped
 
-    def restore(self, notices: Iterable[AlertNotice], told: Collection[str], now: float) -> None:
+    def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str], now: float) -> None:
         """Continue with firing alerts of a previous monitor.
 
-        The receiver has those whose keys are in `told` and may have the others. The others are sent again
-        once they are offered; the end of each is sent in any case."""
+        The receiver has those whose keys are in `delivered` and may have the others. The others are sent
+        again once they are offered; the end of each is sent in any case."""
         for notice in notices:
-            is_told = notice.key in told
-            wait = self._schedule.refresh_seconds if is_told else self._schedule.gather_seconds
+            is_delivered = notice.key in delivered
+            wait = self._schedule.refresh_seconds if is_delivered else self._schedule.gather_seconds
             self._entries[notice.key] = _OutboxEntry(
-                notice, now + wait, is_current=False, was_tried=True, is_told=is_told
+                notice, now + wait, is_current=False, was_tried=True, is_told=is_delivered
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
@@ -122,7 +122,7 @@ class Outbox:
 
     def next_at(self) -> float:
         """Return the time of the next message as known now; `NEVER` if none is pending."""
-        return max(self._retry_at, min((one.time() for one in self._entries.values()), default=NEVER))
+        return max(self._retry_at, min((entry.time() for entry in self._entries.values()), default=NEVER))
 
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
         """Return the next message if one is due, else nothing.
@@ -131,15 +131,17 @@ class Outbox:
         alerts."""
         if now < self._retry_at:
             return ()
-        wanted = [one for one in self._entries.values() if one.time() <= now or (is_last and _is_new(one))]
+        wanted = [
+            entry for entry in self._entries.values() if entry.time() <= now or (is_last and _is_new(entry))
+        ]
         if not wanted:
             return ()
         first = self._group_of(min(wanted, key=lambda one: one.due_at).notice)
         due = {id(one) for one in wanted}
         group = [
-            one
-            for one in self._entries.values()
-            if (id(one) in due or _is_new(one)) and self._group_of(one.notice) == first
+            entry
+            for entry in self._entries.values()
+            if (id(entry) in due or _is_new(entry)) and self._group_of(entry.notice) == first
         ][: self._schedule.most_at_once]
         for one in group:
             one.was_tried = True

@@ -22,7 +22,7 @@ from headrace.demo.preparation import DemoPreparation
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, usual_rates
 from headrace.demo.story import DemoStory
-from headrace.demo.words import PARTS, pages, what_next
+from headrace.demo.words import PARTS, next_steps, pages
 from headrace.process.compilation import builds
 from headrace.process.compilation.builds import DONE
 from headrace.process.machine_code import build_folder
@@ -105,9 +105,9 @@ def test_every_part_of_the_story_is_announced() -> None:
 
 def test_the_last_lines_say_where_to_look_next() -> None:
     home = Path("/demo")
-    plain = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=False))
-    kept = "\n".join(what_next(Path("report.html"), home, kept=True, stopped=False))
-    broken = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=True))
+    plain = "\n".join(next_steps(Path("report.html"), home, kept=False, stopped=False))
+    kept = "\n".join(next_steps(Path("report.html"), home, kept=True, stopped=False))
+    broken = "\n".join(next_steps(Path("report.html"), home, kept=False, stopped=True))
     assert "make demo KEEP=1" in plain
     assert "KEEP=1" not in kept
     assert "demo --stop" in kept

@@ -298,7 +298,7 @@ class Ear:
         self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
         self.moving = movements
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         self.heard.append(reason)
         assert movements.is_complete, "movements do not depend on measurements"
 
@@ -346,7 +346,7 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
         def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
-        def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+        def judging_failed(self, reason: str, movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
     world = Answering(well, ZeroDivisionError("ours"))

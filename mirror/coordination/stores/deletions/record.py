@@ -59,7 +59,7 @@ class Deletions:
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
         """Return the names of those definitions that were deleted."""
-        wanted = {one.name: one for one in datastreams}
+        wanted = {datastream.name: datastream for datastream in datastreams}
         paths = {name: _path(name) for name in wanted}
         present = self._nodes.read_present(sorted(set(paths.values()))) if wanted else {}
         known = {path: _read(path, node) for path, node in present.items()}

@@ -62,20 +62,20 @@ def read_length(value: object, unit: int) -> int:
     return _whole(line, unit, line)
 
 
-def read_objectives(what: str, value: str) -> tuple[Objective, ...]:
+def read_objectives(label: str, value: str) -> tuple[Objective, ...]:
     """Parse objectives, one per line. Raises InvalidRequest."""
-    return checked_objectives(what, [read_objective(line) for line in value.splitlines() if line.strip()])
+    return checked_objectives(label, [read_objective(line) for line in value.splitlines() if line.strip()])
 
 
-def checked_objectives(what: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
+def checked_objectives(label: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
     """Validate the objectives of one datastream. Raises InvalidRequest."""
     found = tuple(objectives)
     if len(found) > MOST_OBJECTIVES:
         raise InvalidRequest(
-            f"{what} has {len(found)} entries", advice=f"at most {MOST_OBJECTIVES} are allowed"
+            f"{label} has {len(found)} entries", advice=f"at most {MOST_OBJECTIVES} are allowed"
         )
     if len(set(found)) < len(found):
-        raise InvalidRequest(f"{what} contains an objective twice")
+        raise InvalidRequest(f"{label} contains an objective twice")
     return found
 
 

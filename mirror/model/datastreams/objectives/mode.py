@@ -22,9 +22,9 @@ class Mode(StrEnum):
     """Only report the rebalance that would be requested."""
 
 
-def read_mode(what: str, value: object) -> Mode:
+def read_mode(label: str, value: object) -> Mode:
     """Parse a mode. Raises InvalidRequest."""
-    return bounds.choice(what, Mode, value)
+    return bounds.choice(label, Mode, value)
 
 
 def mode_from(metadata: Mapping[str, str]) -> Mode | None:

@@ -31,8 +31,8 @@ class Objective:
 
     def __post_init__(self) -> None:
         bounds.integer("an objective in ms", self.milliseconds, 1, LARGEST_OBJECTIVE_MS)
-        for what, percent in (("the target", self.target_percent), ("the percentile", self.percentile)):
-            bounds.number(f"{what} of an objective", percent, LOWEST_PERCENT, HIGHEST_PERCENT)
+        for label, percent in (("the target", self.target_percent), ("the percentile", self.percentile)):
+            bounds.number(f"{label} of an objective", percent, LOWEST_PERCENT, HIGHEST_PERCENT)
         bounds.integer(
             "the window of an objective in seconds",
             self.window_seconds,

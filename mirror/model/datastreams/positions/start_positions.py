@@ -50,42 +50,42 @@ class StartPositions:
 NO_POSITIONS: Final = StartPositions()
 
 
-def read_positions(what: str, value: object) -> StartPositions:
+def read_positions(label: str, value: object) -> StartPositions:
     """Parse start positions. Raises InvalidRequest."""
-    text = bounds.text(what, value, _LONGEST)
+    text = bounds.text(label, value, _LONGEST)
     if not text:
         return NO_POSITIONS
     try:
         document = parsed(text.encode())
     except InvalidRequest as error:
-        raise InvalidRequest(f"{what} is not JSON", advice=_ADVICE) from error
-    return positions_of_document(what, document)
+        raise InvalidRequest(f"{label} is not JSON", advice=_ADVICE) from error
+    return positions_of_document(label, document)
 
 
-def positions_of_document(what: str, value: object) -> StartPositions:
+def positions_of_document(label: str, value: object) -> StartPositions:
     """Read start positions from a document; one without topics applies to every topic. Raises
     InvalidRequest."""
-    document = bounds.mapping(what, value)
+    document = bounds.mapping(label, value)
     if document and not any(isinstance(one, Mapping) for one in document.values()):
         document = {EVERY_TOPIC: document}
     found = {}
     for topic, offsets in document.items():
         if topic != EVERY_TOPIC:
-            checked_topic(f"a topic of {what}", topic)
-        found[topic] = _offsets(f"{what} of {bounds.shown(topic)}", offsets)
+            checked_topic(f"a topic of {label}", topic)
+        found[topic] = _offsets(f"{label} of {bounds.shown(topic)}", offsets)
     return StartPositions({topic: offsets for topic, offsets in found.items() if offsets})
 
 
-def _offsets(what: str, value: object) -> Mapping[int, int]:
+def _offsets(label: str, value: object) -> Mapping[int, int]:
     found: dict[int, int] = {}
-    for number, offset in bounds.mapping(what, value).items():
-        partition = bounds.digits(f"a partition of {what}", str(number), 0, bounds.LARGEST_PARTITION)
+    for number, offset in bounds.mapping(label, value).items():
+        partition = bounds.digits(f"a partition of {label}", str(number), 0, bounds.LARGEST_PARTITION)
         read = bounds.digits if isinstance(offset, str) else bounds.integer
-        found[partition] = read(what, offset, 0, LARGEST_OFFSET)
+        found[partition] = read(label, offset, 0, LARGEST_OFFSET)
     return found
 
 
-def positions_of_options(what: str, lines: Iterable[str]) -> StartPositions:
+def positions_of_options(label: str, lines: Iterable[str]) -> StartPositions:
     """Read start positions from options, each `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
     found: dict[str, dict[str, str]] = {}
     for line in lines:
@@ -93,10 +93,10 @@ def positions_of_options(what: str, lines: Iterable[str]) -> StartPositions:
         topic, _, number = place.rpartition(":")
         if not (topic and number and offset):
             raise InvalidRequest(
-                f"{what} {bounds.shown(line)} contains no offset", advice="write orders:0=12"
+                f"{label} {bounds.shown(line)} contains no offset", advice="write orders:0=12"
             )
         found.setdefault(topic, {})[number] = offset
-    return positions_of_document(what, found)
+    return positions_of_document(label, found)
 
 
 def positions_from(metadata: Mapping[str, str]) -> StartPositions:

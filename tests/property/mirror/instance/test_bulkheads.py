@@ -154,7 +154,7 @@ class Site:
     def tick(self, times: int = 3) -> None:
         for _ in range(times):
             self.clock.advance(10)
-            self.rig.leader._say(self.rig.leader._try_tick())
+            self.rig.leader._log_sentence(self.rig.leader._try_tick())
 
     def planned(self, group: str) -> int:
         plan = PlanStore(self.server.session(), "r").read().plan

@@ -251,7 +251,7 @@ def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: M
         fakes.engine.metrics()
         assert not fakes.engine.unanswered()
         now = fakes.clock.monotonic()
-        longest = max(longest, *(now - lane.identity_asked_at for lane in lanes))
+        longest = max(longest, *(now - lane.identity_requested_at for lane in lanes))
     assert longest > 2, "some lanes have waited"
 
 

@@ -422,7 +422,7 @@ def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: House) -> Non
         Fault(after_effect=False) if one.is_write and "/plan" in one.path else None
     )
     house.clock.advance(10)
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert len(house.session.log) > number
     house.session.script = lambda _: None
     house.tick()
@@ -663,11 +663,11 @@ def test_an_error_outside_of_every_bulkhead_does_not_end_the_instance(house: Hou
             raise KeyError("bug")
 
     house.session.script = script
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert house.ill() == ["leader"]
     assert not house.rig.health.has_died.is_set()
     failing.clear()
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert house.ill() == []
 
 
@@ -700,8 +700,8 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     house.tick()
     says, problems = TroubleStore(house.server.session()), house.rig.stores.problems
     told = [one for one in house.rig.told if one.kind == "problem"]
-    says.say_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
-    says.say_held_back(8, {GroupName("gone"): "nobody cares"})
+    says.publish_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
+    says.publish_held_back(8, {GroupName("gone"): "nobody cares"})
     house.tick(2)
     name = DatastreamName("orders")
     (remark,) = problems.all().items()
@@ -715,7 +715,7 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     says.say(7, {})
     house.tick(2)
     assert "quota" in problems.all()[name].reason
-    says.say_held_back(7, {})
+    says.publish_held_back(7, {})
     house.tick(2)
     assert problems.all() == {}
     news = [one.sentence for one in house.rig.told if one.kind == "problem"][len(told) :]

@@ -287,11 +287,11 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 
-    def is_heard() -> bool:
+    def has_response() -> bool:
         crew.supervisor.restart_dead()
         return other.has_taken_all
 
-    wait_until(is_heard, interval_seconds=0.01)
+    wait_until(has_response, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
     for _ in range(30):
         crew.clock.advance(2)

@@ -52,7 +52,7 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
     """Run a turn. N: nothing can be judged; -: the datastream does not exist."""
     now = ClockReading(10_000 * number, 10.0 * number)
     if letter == "N":
-        return conditions.nothing_judged("Pinot does not answer", now)
+        return conditions.judging_failed("Pinot does not answer", now)
     return conditions.judged({ORDERS: FINDINGS[letter]} if letter in FINDINGS else {}, now)
 
 
