@@ -84,13 +84,6 @@ class Watch:
             for row in offending_partitions(self._client, "source", when, USABLE)
         ]
 
-    def sampled(self) -> bool:
-        """Return whether Pinot has loads of partitions yet."""
-        try:
-            return any(rate > 0 for rate in self.partition_loads(15).values())
-        except HeadraceError:
-            return False
-
 
 def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) -> TaskLoads:
     """Sum the loads of the partitions of each task in the plan."""
