@@ -11,7 +11,6 @@ from headrace.demo.claims import LatencyPhase, TaskLoads
 from headrace.demo.scenario import DATASTREAM, USABLE
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.errors import HeadraceError
 from mirror.model.metrics import percentile_ms
 from pinot.client import PinotClient
 from pinot.partitions.loads import partition_rates
