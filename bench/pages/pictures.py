@@ -67,7 +67,6 @@ def _start(processes: DemoProcesses) -> None:
     processes.start_stack()
     processes.make_topics()
     processes.start_pipeline()
-    processes.start_sampler()
     processes.start_instances()
     processes.start_traffic(usual_rates())
     with closing(processes.client(INSTANCES[0])) as client:
