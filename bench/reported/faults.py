@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from bench.reported.rig.register import FAILS, HOUSE, Situation, block, missing_tests, read, write
+from bench.reported.rig.register import FAILS, REPOSITORY, Situation, block, missing_tests, read, write
 
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-o", "junit_family=xunit1")
 _UNFAVOURABLE: Final = ("failure", "error", "skipped")
@@ -31,7 +31,7 @@ def outcomes(report: Path) -> dict[str, bool]:
     return passed
 
 
-def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
+def run(tests: Iterable[str], root: Path = REPOSITORY) -> dict[str, bool]:
     """Run tests in one pytest process, whose output goes to stderr, and return their outcomes."""
     chosen = sorted(set(tests))
     if not chosen:
@@ -39,7 +39,7 @@ def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [*_PYTEST, f"--junitxml={report}", *chosen]
-        subprocess.run(command, cwd=house, stdout=sys.stderr, check=False)
+        subprocess.run(command, cwd=root, stdout=sys.stderr, check=False)
         return outcomes(report) if report.exists() else {}
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-HOUSE: Final = Path(__file__).parents[3]
-PAGE: Final = HOUSE / "docs/comparison/bug-reports.md"
+REPOSITORY: Final = Path(__file__).parents[3]
+PAGE: Final = REPOSITORY / "docs/comparison/bug-reports.md"
 FILE: Final = Path(__file__).with_name("situations.toml")
 BEGIN: Final = "<!-- reported: written by bench reported_faults -->"
 END: Final = "<!-- end of reported -->"
@@ -83,13 +83,13 @@ def read(file: Path = FILE) -> list[Situation]:
     return found
 
 
-def missing_tests(situations: Iterable[Situation], house: Path = HOUSE) -> list[str]:
+def missing_tests(situations: Iterable[Situation], root: Path = REPOSITORY) -> list[str]:
     """Return each named test that does not exist, with the id of its row."""
     missing = []
     for situation in situations:
         for test in situation.tests:
             file, _, name = test.partition("::")
-            if name not in _functions_of(house / file):
+            if name not in _functions_of(root / file):
                 missing.append(f"{situation.id}: {test}")
     return missing
 

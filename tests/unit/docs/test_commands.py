@@ -17,7 +17,8 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.__main__ import app
-from tests.documented import HOUSE, LOADS_CSV, ONLY_PARSED, Documented, documented_commands
+from tests.documented import LOADS_CSV, ONLY_PARSED, Documented, documented_commands
+from tests.documented import ROOT as REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 
 COMMANDS: Final = documented_commands()
@@ -73,7 +74,9 @@ def test_what_does_not_parse_is_found() -> None:
 
 
 def test_every_target_of_make_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     asked = {arguments_of(one)[0] for one in COMMANDS if one.words.startswith("make")}
     assert asked
     assert asked <= targets
@@ -88,7 +91,7 @@ def test_every_reason_not_to_run_a_command_is_needed() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where commands are run: the files that their pages speak of."""
     made = tmp_path_factory.mktemp("documented")
-    page = (HOUSE / "docs/placement.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/placement.md").read_text(encoding="utf-8")
     document = re.search(r"```json\n(.*?)```", page, re.DOTALL)
     assert document
     (made / "loads.json").write_text(document[1])

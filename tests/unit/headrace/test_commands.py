@@ -17,7 +17,7 @@ from headrace.__main__ import app
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.headrace.conftest import Headrace
 
-HOUSE = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[3]
 ROOT = typer.main.get_command(app)
 
 
@@ -99,7 +99,7 @@ def test_a_command_that_asks_a_service_imports_little(tmp_path: Path) -> None:
         timeout=PATIENCE_SECONDS,
         check=True,
         cwd=tmp_path,
-        env=plain | {"PYTHONPATH": str(HOUSE)},
+        env=plain | {"PYTHONPATH": str(REPOSITORY)},
     )
     assert done.stdout.strip() == "[] True None"
 

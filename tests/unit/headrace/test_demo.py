@@ -31,7 +31,7 @@ from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.patience import wait_until
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 class Breaking(DemoProcesses):
@@ -197,7 +197,7 @@ def test_the_stacks_status_shows_what_a_demonstration_has_left_running(
 def test_make_passes_the_port_offset_on() -> None:
     for given, wanted in (((), ""), (("PORT_OFFSET=100", "KEEP=1"), "--keep --port-offset 100")):
         done = subprocess.run(
-            ["make", "-n", "demo", *given], cwd=HOUSE, capture_output=True, text=True, check=True
+            ["make", "-n", "demo", *given], cwd=ROOT, capture_output=True, text=True, check=True
         )
         (line,) = [one for one in done.stdout.splitlines() if "headrace demo" in one]
         assert " ".join(line.partition("headrace demo")[2].split()) == wanted

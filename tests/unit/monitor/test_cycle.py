@@ -287,7 +287,7 @@ def test_judging_alone_has_no_consequence(rig: Rig) -> None:
     assert rig.turn(BAD) == ""
 
 
-class Ear:
+class RecordingListener:
     """Listener that records the turns."""
 
     def __init__(self) -> None:
@@ -325,7 +325,7 @@ class Answering(World):
 
 
 def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
-    rig, ear = Rig(), Ear()
+    rig, ear = Rig(), RecordingListener()
     bad: Observations = {SOURCE: {"t": BAD}}
     world = Answering(bad, Unreachable("Pinot is away"), bad)
     cycle = MonitorCycle(world, world, IncidentPolicy(open_after=2), rig.clock, 60.0)
@@ -339,7 +339,7 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
 
 
 def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
-    rig, ear = Rig(), Ear()
+    rig, ear = Rig(), RecordingListener()
     well: Observations = {SOURCE: {"t": GOOD}}
 
     class Broken:

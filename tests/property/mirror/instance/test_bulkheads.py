@@ -59,7 +59,7 @@ BAD, GOOD = DatastreamName("bad"), DatastreamName("good")
 THERE = ClusterRef("there")
 
 
-class OutOfEverything(MemoryError):
+class FatalMemoryError(MemoryError):
     """As bad as an exception can be."""
 
 
@@ -68,7 +68,7 @@ errors = st.sampled_from(
         KeyError("topics"),
         RecursionError("too deep"),
         UnicodeEncodeError("utf-8", "\udfff", 0, 1, "surrogates not allowed"),
-        OutOfEverything(),
+        FatalMemoryError(),
         MemoryError(),
         AssertionError(),
         StopIteration(),

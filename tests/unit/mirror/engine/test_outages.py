@@ -10,7 +10,7 @@ import pytest
 
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Asked, Code, Delay, Drop, Gate, Hold
+from tests.fakes.broker.faults import Code, Delay, Drop, Gate, HandledRequest, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
@@ -230,7 +230,7 @@ def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fiel
     fakes.run_until(lambda: fakes.lane("t").position == 300, "all records are read")
 
 
-def has_records(asked: Asked) -> bool:
+def has_records(asked: HandledRequest) -> bool:
     """Return whether a produce request has records of `write`, not progress."""
     parts = (part for topic in asked.message.topic_data for part in topic.partition_data)
     return any(b"key" in bytes(part.records) for part in parts)

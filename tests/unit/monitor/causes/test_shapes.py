@@ -33,7 +33,7 @@ INTERVAL_SECONDS: Final = 5.0
 _TICK_SECONDS: Final = 0.1
 
 
-class Nowhere:
+class DiscardingSink:
     """Sink that discards measurements."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
@@ -60,7 +60,7 @@ class Mirrored:
         fakes.start("t", group="orders", policy=policy or CopyPolicy(), excuse=excuse)
         self._table = LaneTable(fakes.clock)
         self._table.begin(fakes.lane("t").spec, 0)
-        self._reports = MetricReports(fakes.engine, Nowhere(), fakes.clock, INTERVAL_SECONDS)
+        self._reports = MetricReports(fakes.engine, DiscardingSink(), fakes.clock, INTERVAL_SECONDS)
         self._listen()
 
     def run(self, seconds: float, size: int = 200) -> None:

@@ -24,7 +24,7 @@ class Trouble(NamedTuple):
     is_alone: bool = False
 
 
-class Sight(NamedTuple):
+class StepView(NamedTuple):
     """View of a step. `waiting`: records. `fall`: records per second by which the backlog shrank in two
     steps, 0 if it did not. `late_ms`: latency of arriving records."""
 
@@ -54,7 +54,7 @@ _FAIR: Final = LaneEvidence(
 )
 
 
-def lanes_in(trouble: Trouble | None, sight: Sight) -> Evidence:
+def lanes_in(trouble: Trouble | None, sight: StepView) -> Evidence:
     """Return the evidence of all lanes. Only a hot partition or an overloaded task makes some lanes late and
     others not."""
     found = [_one(number, trouble, sight) for number in range(_PARTITIONS)]
@@ -80,7 +80,7 @@ def _named(number: int, lane: LaneEvidence) -> LaneEvidence:
     return replace(lane, partition=f"t-{number}", task="ab"[number // 2])
 
 
-def _one(number: int, trouble: Trouble | None, sight: Sight) -> LaneEvidence:
+def _one(number: int, trouble: Trouble | None, sight: StepView) -> LaneEvidence:
     late = replace(
         _named(number, _FAIR),
         lag_ms=sight.lag_ms,
@@ -113,7 +113,7 @@ def _busy(lane: LaneEvidence, waited: float) -> LaneEvidence:
     return replace(lane, worker_cpu=1.0 - waited, cpu=0.4 - waited / 2, worker_waited=waited)
 
 
-def _movement(sight: Sight) -> MovementState:
+def _movement(sight: StepView) -> MovementState:
     if not sight.waiting:
         return MovementState.OK
     return MovementState.CATCHING_UP if sight.fall else MovementState.WARN

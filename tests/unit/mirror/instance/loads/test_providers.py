@@ -49,7 +49,7 @@ class Rates:
         return Freshness(None, 60_000)
 
 
-class Asked:
+class RecordingPlanner:
     """A planner that records the last request of each group."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Service:
     """Two datastreams with the same source cluster; one chooses its load provider."""
 
     def __init__(self) -> None:
-        self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), Asked()
+        self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), RecordingPlanner()
         self.own, self.other = Rates(60.0), Rates(7.0)
         self.clusters = {SOURCE: FakeTopicAdmin(t=2, u=2), DESTINATION: FakeTopicAdmin()}
         self.lead("one")
