@@ -122,9 +122,9 @@ CASES = [
     Case("busy with one task evenly", tuple(busy(n) for n in range(3)), C.OVERLOADED_TASK, None, True),
     Case("just busy", tuple(busy(n, worker_cpu=0.9) for n in range(3)), C.OVERLOADED_TASK, None, True),
     Case("just not busy", tuple(busy(n, worker_cpu=0.89) for n in range(3)), C.UNKNOWN),
-    Case("half of the bytes is not most of them", (busy(0), busy(1)), C.OVERLOADED_TASK, None, True),
+    Case("half of the bytes is no majority", (busy(0), busy(1)), C.OVERLOADED_TASK, None, True),
     Case(
-        "no rates are known of a task at its quota",
+        "a task at its quota with unknown rates",
         (held(0, Q.TASK, bytes_per_second=None), held(1, Q.TASK, bytes_per_second=None)),
         C.OVERLOADED_TASK,
         None,
@@ -202,7 +202,7 @@ CASES = [
     Case("throttled, and the worker is busy", (held(0, Q.DESTINATION, worker_cpu=0.99),), C.BROKER_QUOTA),
     Case("throttled, and not behind by movement", (held(0, Q.SOURCE, state=S.OK),), C.BROKER_QUOTA),
     Case(
-        "a quota that holds nobody who is late",
+        "a quota that throttles no late lane",
         (late(0, phases=PRODUCING), lane(1, hold=QuotaHold(Q.SOURCE, 0.5, 1))),
         C.DESTINATION_BOUND,
     ),
@@ -211,29 +211,27 @@ CASES = [
     Case("late by the mean alone", (lane(0, phases=PRODUCING), lane(1)), C.DESTINATION_BOUND),
     Case("the destination does not answer", (silent(0, S.DESTINATION_AWAY), lane(1)), C.DESTINATION_BOUND),
     Case(
-        "nobody is late by the mean: all are looked at",
+        "none late by the mean: all are considered",
         (lane(0, phases=Phases(10, 20, 30, 500)),),
         C.DESTINATION_BOUND,
     ),
-    Case(
-        "what is sent waits for a destination that is slow", (late(0, phases=QUEUEING),), C.DESTINATION_BOUND
-    ),
+    Case("sent batches wait for a slow destination", (late(0, phases=QUEUEING),), C.DESTINATION_BOUND),
     Case(
         "the queue is full, and the rest waits at the source",
         (late(0, phases=Phases(90_000, 0, 9_000, 4_000)),),
         C.DESTINATION_BOUND,
     ),
     Case(
-        "it acknowledges late, and nobody knows what the worker does",
+        "late acknowledgements, worker state unknown",
         (late(0, phases=Phases(0, 0, 3_000, 900), worker_cpu=None),),
         C.DESTINATION_BOUND,
     ),
     Case(
-        "what arrived was in time, and what waits does not say",
+        "delivered in time, waiting part unknown",
         (late(0, phases=Phases(0, 0, 10, 90)),),
         C.UNKNOWN,
     ),
-    Case("half of it is not most of it", (late(0, phases=Phases(1_000, 0, 0, 1_000)),), C.UNKNOWN),
+    Case("exactly half is not a majority", (late(0, phases=Phases(1_000, 0, 0, 1_000)),), C.UNKNOWN),
     Case("slow to acknowledge, and catching up", (catching_up(0, phases=PRODUCING),), C.BACKLOG),
     # source-bound
     Case("fetch takes it all", (late(0, phases=FETCHING),), C.SOURCE_BOUND),
@@ -260,14 +258,14 @@ CASES = [
     Case("nor had what came before any", (stuck(0, produce_unanswered=4.8),), C.DESTINATION_BOUND),
     Case("the fetch has no answer yet", (stuck(0, fetch_unanswered=4.8), lane(1)), C.SOURCE_BOUND),
     Case(
-        "nobody is late yet, and the fetch has no answer",
+        "not late yet, fetch unanswered",
         (lane(0, lag_ms=0, phases=None, fetch_unanswered=4.0), lane(1)),
         C.SOURCE_BOUND,
     ),
     Case("neither is answered", (stuck(0, fetch_unanswered=3.0, produce_unanswered=4.8),), C.NETWORK),
     Case("its answer is late for less than the objective", (stuck(0, produce_unanswered=1.0),), C.UNKNOWN),
     Case(
-        "for less than that, and for most of the age of what waits",
+        "for less, and for most of the backlog's age",
         (stuck(0, lag_ms=1_400, produce_unanswered=0.8),),
         C.DESTINATION_BOUND,
     ),
@@ -289,7 +287,7 @@ CASES = [
     Case("no answer, and nearer to the end", (catching_up(0, produce_unanswered=4.8),), C.BACKLOG),
     # wrong timestamps
     Case(
-        "a clock is behind, and nothing is late",
+        "a clock is behind, nothing late",
         (calm(0, timestamp_offset=-60.0), lane(1), calm(2, timestamp_offset=-59.0)),
         C.WRONG_TIMESTAMPS,
     ),
@@ -426,7 +424,7 @@ CASES = [
         C.OUR_QUOTA,
     ),
     Case(
-        "the quota of the datastream in another worker says nothing",
+        "quota of the datastream in another worker is irrelevant",
         (held(0, Q.DATASTREAM, worker=1), *(late(n, phases=WAITING) for n in range(1, 4))),
         C.SOURCE_BOUND,
         C.OUR_QUOTA,
@@ -458,7 +456,7 @@ CASES = [
         True,
     ),
     Case(
-        "a task's quota is another's who is slow to acknowledge",
+        "quota of another task with slow acknowledgements",
         (held(0, Q.TASK, task="b"), *(late(n, phases=PRODUCING) for n in range(1, 4))),
         C.DESTINATION_BOUND,
         C.HOT_PARTITION,
@@ -498,21 +496,21 @@ CASES = [
     Case("the source has lost records", (silent(0, S.TRUNCATED),), C.PAUSED),
     Case("the topic is another one", (silent(0, S.RECREATED),), C.PAUSED),
     Case("nobody copies it", (silent(0, S.STOP, task=None, worker=None),), C.PAUSED),
-    Case("a person paused it, and what waited counts", (silent(0, S.PAUSED_BY_USER), lane(1)), C.PAUSED),
+    Case("paused by a person, with a backlog", (silent(0, S.PAUSED_BY_USER), lane(1)), C.PAUSED),
     Case(
-        "a person paused one that was not late",
+        "paused by a person, not late",
         (silent(0, S.PAUSED_BY_USER, lag_ms=None), late(1, phases=PRODUCING)),
         C.DESTINATION_BOUND,
     ),
     # unknown
     Case("nothing says why", (late(0), late(1)), C.UNKNOWN),
     Case(
-        "the queue, and nobody knows what the worker does",
+        "waiting in the queue, worker state unknown",
         (late(0, phases=QUEUEING, worker_cpu=None),),
         C.UNKNOWN,
     ),
     Case(
-        "waiting at the source, and nobody knows what the worker does",
+        "waiting at the source, worker state unknown",
         (late(0, phases=WAITING, worker_cpu=None),),
         C.UNKNOWN,
     ),
@@ -530,7 +528,7 @@ CASES = [
         C.PAUSED,
     ),
     Case(
-        "as many of each: what stands still counts first",
+        "a tie: stalled lanes come first",
         (held(0, Q.SOURCE), silent(1, S.TRUNCATED)),
         C.PAUSED,
         C.BROKER_QUOTA,

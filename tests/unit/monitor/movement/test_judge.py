@@ -118,7 +118,7 @@ CASES = [
         S.OK,
     ),
     Case("no answer of the source for some seconds", lambda: unreported(10), None),
-    Case("a quota, and nobody has asked for some seconds", lambda: unreported(10), S.THROTTLED, HELD_BACK),
+    Case("throttled by a quota, no request for seconds", lambda: unreported(10), S.THROTTLED, HELD_BACK),
     Case("a quota that does no harm", in_time, S.OK, HELD_BACK),
     Case("slower than the source", lambda: late(60, copied=50), S.WARN),
     Case("much slower than the source", lambda: late(600, copied=1), S.WARN),
@@ -133,7 +133,7 @@ CASES = [
     Case(
         "it caught up, and falls behind again", lambda: late(120).run(60, 100, 250).run(60, 200, 100), S.WARN
     ),
-    Case("behind, and the flow begins to be slower", lambda: _behind(300, 200, 150), S.WARN),
+    Case("behind, with falling throughput", lambda: _behind(300, 200, 150), S.WARN),
     Case("nothing is copied, records come", lambda: late(60), S.STALL),
     Case("nothing is copied, no record comes", lambda: PartitionLife(600).run(60, 0, 0), S.STALL),
     Case("one record is waited for", lambda: in_time().run(5, 0.3, 0).run(120, 0, 0), S.STALL),
@@ -153,7 +153,7 @@ CASES = [
         60,
     ),
     Case("it says nothing more, and records wait", lambda: late(30), S.STOP, later=60),
-    Case("it says nothing more while it catches up", lambda: _behind(300, 0, 2), S.STOP, later=60),
+    Case("no reports while catching up", lambda: _behind(300, 0, 2), S.STOP, later=60),
     Case("its worker does not answer", in_time, S.STOP, paused(C.SILENT_WORKER)),
     Case("no task has it", PartitionLife, S.STOP, LaneFacts(A.UNCOPIED, reason="no task has room for it")),
     Case("its worker process has ended", in_time, S.STOP, LaneFacts(A.UNCOPIED, reason="no worker process")),
@@ -163,10 +163,10 @@ CASES = [
     Case("it went back, and stays there", lambda: in_time().rewind(500).run(60, 100, 0), S.STALL),
     Case("it goes on with another log", lambda: in_time().of_another_log().run(60, 100), S.OK),
     Case(
-        "it goes on with another log, and stalls", lambda: in_time().of_another_log().run(60, 1, 0), S.STALL
+        "continues with another log, then stalls", lambda: in_time().of_another_log().run(60, 1, 0), S.STALL
     ),
-    Case("it went back, and is where it was", lambda: in_time().rewind(500).run(30, 100), S.OK),
-    Case("it went back, and passed where it was", lambda: in_time().rewind(500).run(60, 100, 600), S.OK),
+    Case("rewound, back at the former position", lambda: in_time().rewind(500).run(30, 100), S.OK),
+    Case("rewound, beyond the former position", lambda: in_time().rewind(500).run(60, 100, 600), S.OK),
     Case("a person paused it", lambda: late(60), S.PAUSED_BY_USER, LaneFacts(A.UNCOPIED, by_user=True)),
     Case(
         "a person paused what was caught up", in_time, S.PAUSED_BY_USER, LaneFacts(A.UNCOPIED, by_user=True)
@@ -175,11 +175,11 @@ CASES = [
     Case("it paused itself, caught up", in_time, S.PAUSED_BY_ITSELF, paused(C.OTHER)),
     Case("a quota, and it does not catch up", lambda: late(60, 50), S.THROTTLED, HELD_BACK),
     Case("a quota that lets nothing through", lambda: late(60), S.THROTTLED, HELD_BACK),
-    Case("a quota of the source's brokers, and nobody asks", lambda: unreported(30), S.THROTTLED, HELD_BACK),
+    Case("throttled by the source's brokers, no requests", lambda: unreported(30), S.THROTTLED, HELD_BACK),
     Case("a quota, and it catches up all the same", lambda: _behind(300, 100, 150), S.CATCHING_UP, HELD_BACK),
     Case("the source does not answer", lambda: late(60), S.SOURCE_AWAY, paused(C.SOURCE_AWAY)),
     Case("the source does not say whether there is more", lambda: unreported(30), S.SOURCE_AWAY),
-    Case("the source has never said where it ends", PartitionLife, S.SOURCE_AWAY, NOTHING_YET, 60),
+    Case("the source end was never reported", PartitionLife, S.SOURCE_AWAY, NOTHING_YET, 60),
     Case(
         "the source does not answer from the beginning", PartitionLife, S.SOURCE_AWAY, paused(C.SOURCE_AWAY)
     ),
@@ -194,9 +194,7 @@ CASES = [
         S.WAITING_FOR_TRANSACTION,
         paused(C.OPEN_TRANSACTION),
     ),
-    Case(
-        "an open transaction in front of which it is behind", lambda: behind_a_transaction(200), S.CATCHING_UP
-    ),
+    Case("behind, before an open transaction", lambda: behind_a_transaction(200), S.CATCHING_UP),
     Case("a backlog, twice as fast as the source", lambda: _behind(300, 100, 200), S.CATCHING_UP),
     Case("a backlog, a little faster than the source", lambda: _behind(300, 100, 110), S.CATCHING_UP),
     Case("a backlog, no new records", lambda: _behind(600, 0, 3), S.CATCHING_UP),
