@@ -1,4 +1,4 @@
-"""An audit of a datastream that copies all the time: what arrives meanwhile is no difference."""
+"""Audits of a datastream under traffic: records that arrive meanwhile are no difference."""
 
 from __future__ import annotations
 

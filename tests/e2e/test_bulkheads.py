@@ -1,4 +1,6 @@
-"""Two tenants on two instances: what one of them has written straight into ZooKeeper harms it alone."""
+"""Isolation of two tenants on two instances: data that one of them writes to ZooKeeper harms only that
+tenant.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,12 @@ def make(_):
         return record
     return apply
 """
-"""A plug-in that ends its process at a record, as a defect of a native library does."""
+"""Plug-in that kills its process at a record, like a defect of a native library."""
 
 
 @pytest.fixture
 def lethal_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a transform in a package as pip installs it; instances that start from now on find it."""
+    """Return the name of a transform in a package as installed by pip, for instances started from now on."""
     package = tmp_path / "packages"
     metadata = package / "lethal-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -99,7 +101,7 @@ def shows(instance: RunningInstance, names: set[str]) -> bool:
 
 
 def phases(instance: RunningInstance) -> set[tuple[str, str, bool]]:
-    """Of each lane its datastream, its phase, and if its reason is that its worker process died."""
+    """Return for each lane its datastream, its phase, and whether its reason is a dead worker process."""
     return {(lane["datastream"], lane["phase"], "signal 9" in lane["reason"]) for lane in instance.lanes()}
 
 
@@ -108,7 +110,7 @@ def is_well(instance: RunningInstance) -> bool:
 
 
 def harmed(instance: RunningInstance) -> dict[str, str]:
-    """What a tenant's errors must not touch, where it is not well."""
+    """Return the unhealthy parts that errors of a tenant must not affect."""
     parts = instance.health()["parts"]
     kept = {"leader", "follower", "datastream calm"} & ill(instance)
     return {part: parts[part]["sentence"] for part in kept}
@@ -193,6 +195,6 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     assert not any(one["datastream"] == "calm" and "signal 9" in one["sentence"] for one in told)
     there = kafka_pair.destination.address
     assert by_partition(read_all(there, f"copy.{calm}")) == by_partition(first + second)
-    assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "nothing comes twice"
+    assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "a record was repeated"
     instance.rest.delete("/v1/datastreams/poison")
     wait_until(lambda: "lanes of poison" not in ill(instance), "it is gone")

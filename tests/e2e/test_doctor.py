@@ -1,4 +1,4 @@
-"""`headrace doctor` on a set-up that works, and on one that does not."""
+"""Test `headrace doctor` on a working set-up and on a broken one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def examined(instance: RunningInstance) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code and the findings."""
+    """Return the exit code and the findings."""
     command = [sys.executable, "-m", "headrace", "doctor", "--json", "--patience", "30s"]
     done = subprocess.run(
         [*command, "--at", instance.address],

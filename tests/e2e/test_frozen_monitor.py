@@ -1,4 +1,4 @@
-"""A monitor that stands still: another one goes on with its incidents, and it does nothing when it thaws."""
+"""Frozen monitors: another monitor continues their incidents, and they do nothing after they thaw."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 6
 TASK_LIMIT: Final = 300_000
-"""Bytes a second that a task may copy, which is also the capacity that placement counts with."""
+"""Maximum bytes per second of a task, which is also the capacity that the planner uses."""
 HEAVY: Final = 210_000.0
 LIGHT: Final = 2_000.0
 FIRING: Final = (LATE.name, "firing")
@@ -40,7 +40,7 @@ ASKED: Final = '"event": "rebalance requested"'
 
 
 def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
-    """A process that judges the instance's service and tells the hook."""
+    """Start a monitor process that judges the instance's service and alerts the hook."""
     command = [sys.executable, "-m", "headrace", "monitor", "--at", instance.address]
     chosen = {f"HEADRACE_{key}".upper(): value for key, value in telling(hook).items()}
     return ManagedProcess(log.stem, command, {**instance.environment, **chosen}, log, grace_seconds=60)
@@ -59,13 +59,13 @@ def traffic(address: str) -> Iterator[Traffic]:
 
 
 def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
-    """Much for these partitions, a little for the others."""
+    """Write at a high rate to these partitions, and at a low rate to the others."""
     rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
     writing.set_rates(json.dumps({name: rates}))
 
 
 def tasks(instance: RunningInstance) -> list[set[int]]:
-    """Partitions of each task by the plan."""
+    """Return the partitions of each task in the plan."""
     plan = instance.rest.get("/v1/plan")["tasks"]
     return [{int(one.rpartition("-")[2]) for one in task["partitions"]} for task in plan]
 
@@ -104,14 +104,16 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
         told = len(former.requests)
         wait_until(lambda: FIRING in heard(latter, name), "the second tells of it")
-        assert RESOLVED not in heard(latter, name), "it is not over because its monitor stands still"
+        assert RESOLVED not in heard(latter, name), (
+            "the alert is resolved although only its monitor is frozen"
+        )
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
         wait_until(lambda: ASKED in logs[1].read_text(), "the second acts")
         set_rates(writing, name, set())
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: RESOLVED in heard(latter, name), "the second tells its end")
         closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "it is over")
-        assert list(incidents(instance, name)) == [opened], "it was the same incident"
+        assert list(incidents(instance, name)) == [opened], "the second monitor opened another incident"
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 1}}, "*")
         another = wait_until(lambda: incidents(instance, name).keys() - {opened}, "another one begins")
         first.resume()
@@ -131,7 +133,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
 def test_a_leader_that_was_frozen_tells_nothing_of_before(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
-    """Another instance leads as soon as its session has ended, long before a lease would be over."""
+    """Another instance leads as soon as the session has expired, long before a lease would expire."""
     name = fresh_name("stiff")
     make_topic(kafka_pair.source.address, name)
     with ExitStack() as receivers:

@@ -1,4 +1,4 @@
-"""A worker process that stands still, though it lives: it is said, it is killed, and its lanes continue."""
+"""Frozen worker processes: health reports them, they are killed, and their lanes continue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SILENT = "worker process"
 
 
 def parts(instance: RunningInstance) -> Mapping[str, Any]:
-    """Of its health."""
+    """Return the parts of its health."""
     found: Mapping[str, Any] = instance.health()["parts"]
     return found
 
@@ -63,7 +63,7 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
         interval_seconds=0.05,
     )
     wait_for_copy(kafka_pair, topic, len(first) + len(second))
-    assert worker not in workers(instance), "what is frozen was killed: it cannot write later"
+    assert worker not in workers(instance), "the frozen worker was not killed and could write later"
     wait_until(lambda: all(part["is_well"] for part in parts(instance).values()), "all is well again")
     wait_until(
         lambda: [one["movement"] and one["movement"]["state"] for one in instance.lanes()] == ["OK"] * 3,

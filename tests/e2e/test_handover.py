@@ -1,4 +1,4 @@
-"""Tasks change their instance while records flow: orderly stops, returns, moves, frozen owners, outages."""
+"""Tasks that move between instances under traffic: shutdowns, returns, moves, frozen owners, outages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 6
 
 
 class Pair:
-    """Two instances that share the tasks of one topic, and records that were copied by both."""
+    """Two instances that share the tasks of one topic, and records that both have copied."""
 
     def __init__(self, kafka_pair: KafkaPair, new_instance: NewInstance, **settings: str) -> None:
         self.kafka = kafka_pair
@@ -37,25 +37,25 @@ class Pair:
         wait_for_copy(kafka_pair, self.topic, len(self.sent))
 
     def homes(self, instance: RunningInstance) -> dict[str, str]:
-        """Instance by task."""
+        """Return the instance of each task."""
         return {one["task"]: one["instance"] for one in instance.rest.get("/v1/plan")["tasks"]}
 
     def send(self, salt: str) -> None:
-        """More records, and the wait until all have been copied."""
+        """Write more records, and wait until all are copied."""
         more = some_records(PARTITIONS, 300, salt)
         produce(self.kafka.source.address, self.topic, more)
         self.sent += more
         wait_for_copy(self.kafka, self.topic, len(self.sent))
 
     def assert_copied_once(self) -> None:
-        """Every record once, in order."""
+        """Check that every record was copied once, in order."""
         copied = read_all(self.kafka.destination.address, f"copy.{self.topic}")
         assert by_partition(copied) == by_partition(self.sent)
 
 
 @pytest.fixture
 def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
-    """Of which a test ends an instance."""
+    """Return a pair of which the test stops an instance."""
     return Pair(kafka_pair, new_instance)
 
 
@@ -63,7 +63,7 @@ def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
 def pair(
     tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
 ) -> Iterator[Pair]:
-    """Both instances have tasks again after each of its tests."""
+    """Return the shared pair: both instances have tasks again after each of its tests."""
     folder = tmp_path_factory.mktemp("handover")
     with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
         yield Pair(kafka_pair, make)

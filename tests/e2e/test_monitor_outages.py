@@ -1,4 +1,4 @@
-"""What is away is the cause that the monitor of a running instance finds, and it judges on without Pinot."""
+"""Outages as causes found by the monitor of a running instance, which also judges without Pinot."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 2
 RATE: Final = 20_000.0
-"""Bytes a second of each."""
+"""Bytes per second of each partition."""
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
 
 
 @contextmanager
 def traffic(address: str, topic: str) -> Iterator[None]:
-    """Writes to every partition in the block."""
+    """Write to every partition within the context."""
     writing = Traffic(address)
     writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
     thread = threading.Thread(target=writing.run, name="traffic")
@@ -56,7 +56,7 @@ def traffic(address: str, topic: str) -> Iterator[None]:
 
 
 def monitor_says(instance: RunningInstance) -> str:
-    """What the monitor of a service of one instance does now."""
+    """Return the health sentence of the monitor, in a service of one instance."""
     sentence: str = instance.rest.get("/v1/instances")[0]["health"]["parts"]["monitor"]["sentence"]
     return sentence
 
@@ -75,7 +75,7 @@ def is_over(instance: RunningInstance, name: str) -> bool:
 def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
     new_instance: NewInstance, new_kafka: NewKafka, kafka_pair: KafkaPair
 ) -> None:
-    """Measurements and incidents are on a third cluster, which is well."""
+    """Measurements and incidents are on a third cluster, which is healthy."""
     name = fresh_name("outage")
     with ThreadPoolExecutor() as pool:
         source, destination = pool.map(new_kafka, ("source", "destination"))
@@ -165,7 +165,7 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         wait_until(lambda: RESOLVED in heard(hook, name), "its end is told")
         wait_until(lambda: is_over(instance, name), "it is over")
         found = incidents(instance, name)
-        assert list(found) == [opened], "it was one incident"
+        assert list(found) == [opened], "more than one incident"
         assert Phase.RECOVERED in {one["phase"] for one in found[opened]["timeline"]}
         assert "metrics topic" in monitor_says(instance)
 

@@ -1,4 +1,4 @@
-"""The monitor within the instances: the leader's judges, and the next leader's after it."""
+"""The monitor within the instances: it runs in the leader, and in the next one after a change of leader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.servers
 
 BREACHED: Final = "latency objective breached"
 QUOTA: Final = 20_000
-"""Bytes a second that an instance may write then."""
+"""Bytes per second that an instance may write while throttled."""
 
 
 def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
@@ -52,7 +52,7 @@ def firing(receiver: CheckingAlertmanager) -> list[dict[str, Any]]:
 
 
 def heard(hook: HttpReceiver, name: str) -> set[tuple[str, str]]:
-    """Each alert of the datastream with a state that it was told in."""
+    """Return the alerts of the datastream with every status received."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     mine = [one for one in alerts if one["labels"].get("datastream") == name]
     return {(one["labels"]["alertname"], one["status"]) for one in mine}
@@ -85,7 +85,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor calls")
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (LATE.name, name)
         leader, other = (first, second) if has_judged(first) else (second, first)
-        assert not has_judged(other), "one of them judges"
+        assert not has_judged(other), "both instances run a monitor"
         for one in (first, second):
             assert RestService(one.rest).has_own_monitor()
             assert f"within {leader.name}" in one.rest.get("/v1/monitor")["holder"]
@@ -100,8 +100,10 @@ def test_the_leader_judges_and_the_next_one_after_it(
         told = len(receiver.requests)
         wait_until(lambda: len(receiver.requests) > told + 2, f"the next leader calls; log: {other.log_file}")
         incidents = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
-        assert [one["id"] for one in incidents] == [incident["id"]], "the incident continues"
-        assert (LATE.name, "resolved") not in heard(hook, name), "it is not over because its monitor is"
+        assert [one["id"] for one in incidents] == [incident["id"]], "the next leader opened another incident"
+        assert (LATE.name, "resolved") not in heard(hook, name), (
+            "the alert is resolved although only its monitor has ended"
+        )
         other.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: not firing(receiver), "nothing is left to judge")
         wait_until(lambda: (LATE.name, "resolved") in heard(hook, name), "the next one says the end to it")
@@ -137,7 +139,7 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
 def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
-    """By the rules of a service, and the metrics topic."""
+    """The monitor applies the rules of a service to measurements of the metrics topic."""
     name = fresh_name("burning")
     make_topic(kafka_pair.source.address, name)
     with CheckingAlertmanager() as receiver:
@@ -175,7 +177,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         produce(kafka_pair.source.address, name, records)
 
         def incident(at: RunningInstance) -> dict[str, Any]:
-            """The one that is kept, once brokers' quota is its cause; empty until then."""
+            """Return the only incident once its cause is the brokers' quota; empty until then."""
             try:
                 found: list[dict[str, Any]] = at.rest.get("/v1/incidents")
             except HeadraceError:

@@ -1,4 +1,4 @@
-"""The writers of the fault schedules, on a real broker."""
+"""Test the writers of the fault schedules on a real broker."""
 
 from __future__ import annotations
 
