@@ -385,7 +385,7 @@ def test_answers_are_neither_cached_nor_sniffed(besieged: Besieged) -> None:
 
 
 def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
-    """Send cross-site requests, and foreign host names that resolve to this machine, with a sufficient token."""
+    """Send cross-site requests, and foreign host names for this machine, with a sufficient token."""
     for method, path, body in CHANGES:
         for headers in ({"Origin": EVIL}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
             besieged.refuses(besieged.ask("operator", method, path, body, headers), 403, "page")

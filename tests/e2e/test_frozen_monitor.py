@@ -104,9 +104,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
         told = len(former.requests)
         wait_until(lambda: FIRING in heard(latter, name), "the second tells of it")
-        assert RESOLVED not in heard(latter, name), (
-            "the alert is resolved although only its monitor is frozen"
-        )
+        assert RESOLVED not in heard(latter, name), "resolved although only the monitor is frozen"
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
         wait_until(lambda: ASKED in logs[1].read_text(), "the second acts")
         set_rates(writing, name, set())

@@ -1,4 +1,4 @@
-"""No loops, no doubles, no self-copies: what a service refuses, and what its leader finds later."""
+"""Loops, duplicates and self-copies: rejected at creation, and detected by the leader later."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 class Town:
-    """A service, and definitions that go straight into its ZooKeeper, as an older version left them."""
+    """A service, and definitions written directly to its ZooKeeper, as stored by an older version."""
 
     def __init__(self, instance: RunningInstance, session: ZooKeeper) -> None:
         self.rest = instance.rest
         self.definitions = DefinitionStore(session)
 
     def refuses(self, words: str, **body: Any) -> None:
-        """A creation is refused with these words and with advice, and leaves nothing behind."""
+        """Check that a creation is rejected with these words and advice, and stores nothing."""
         with pytest.raises(InvalidRequest, match=words) as caught:
             self.rest.post("/v1/datastreams", body)
         assert caught.value.advice
@@ -56,7 +56,7 @@ class Town:
         )
 
     def says(self, name: str, words: str) -> None:
-        """Wait until this is said about a datastream."""
+        """Wait until the datastream reports these words."""
 
         def said() -> bool:
             problem = self.rest.get(f"/v1/datastreams/{name}")["problem"]

@@ -1,4 +1,4 @@
-"""A datastream is planned by a strategy of another package that one of two instances has."""
+"""A datastream whose strategy comes from a package that only one of two instances has."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ def planning(instance: RunningInstance, name: str) -> Any:
 
 
 def says(instance: RunningInstance, name: str, tasks: int, sentence: str) -> bool:
-    """Whether the last planning found so many tasks, and its first reason says this."""
+    """Return whether the last planning resulted in this number of tasks, for this first reason."""
     found = planning(instance, name)
     return found is not None and found["tasks"] == tasks and sentence in found["reasons"][0]
 
 
 def is_rebalanced(instance: RunningInstance) -> bool:
-    """Whether it is planned by the strategy; asks again, as the leader may know no loads yet."""
+    """Return whether the strategy has planned it.
+
+    Requests another planning each time, since the leader may not know any loads yet.
+    """
     instance.rest.post("/v1/rebalance", {"datastream": "chosen", "full": True})
     return says(instance, "chosen", 3, "a task for each")
 

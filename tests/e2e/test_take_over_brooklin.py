@@ -1,4 +1,4 @@
-"""A Brooklin cluster is imported, and an instance goes on where Brooklin had stopped."""
+"""Import of a Brooklin cluster: an instance continues from Brooklin's committed offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW_MS = 1_795_000_000_000
 COMMITTED = {0: 7, 1: 20, 2: 3}
 COUNT = 20
 HELD = 2
-"""The partition that was paused by hand."""
+"""Partition that was paused manually."""
 
 
 def numbered(partition: int, first: int, count: int) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Three ZooKeeper servers, of which one and then all go away, under a running service."""
+"""Outages of one and of all of three ZooKeeper servers under a running service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 @pytest.fixture
 def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
-    """Three servers, of which a test may kill any."""
+    """Start three servers, each of which a test may kill."""
     made = ZooKeeperEnsemble("ensemble", tmp_path / "ensemble")
     made.start()
     yield made
@@ -31,7 +31,7 @@ def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
 
 
 class Flow:
-    """One topic that is mirrored under its own name; each call writes some more and waits for it."""
+    """One topic, mirrored under its own name; each call writes records and waits for them."""
 
     def __init__(self, pair: KafkaPair) -> None:
         self.pair = pair
@@ -61,12 +61,12 @@ class Flow:
             assert self.arrived() == self._written, f"{why}: {self.name}"
 
     def arrived(self) -> int:
-        """Records, not offsets: who takes a lane over from an owner that died fences it with a marker."""
+        """Return the number of records; offsets also count the fencing markers of new owners."""
         return len(read_all(self.pair.destination.address, self.name))
 
 
 def sequences(instance: RunningInstance) -> dict[str, int]:
-    """Who is here, by the number that its ZooKeeper session got."""
+    """Return the instances by the sequence number of their ZooKeeper session."""
     found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper answers")
     return {one["name"]: one["sequence"] for one in found}
 
@@ -91,7 +91,7 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     second = Flow(kafka_pair)
     second.mirror(instances[1])
     second.goes_on("a plan was made by two servers")
-    assert sequences(first) == before, "nobody has lost a session"
+    assert sequences(first) == before, "an instance lost its session"
 
     ensemble.kill()
     eventually(lambda: all(_has_given_up(one) for one in instances), "leases end")
@@ -103,10 +103,10 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     third.mirror(first)
     for one in (flow, second, third):
         one.goes_on("all three are back")
-    assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "nothing twice"
+    assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "records were repeated"
 
 
 def _has_given_up(instance: RunningInstance) -> bool:
-    """It copies nothing, and does not know who does."""
+    """Return whether the instance copies nothing and does not know the owners."""
     lanes = instance.lanes()
     return all(lane["phase"] == "waiting" and lane["lag_records"] is None for lane in lanes)
