@@ -1,4 +1,4 @@
-"""Reports while ZooKeeper, a worker or an instance is down: every signal shows it, and no unknown lag is 0."""
+"""Reports while ZooKeeper, a worker or an instance is down: every signal shows it; no unknown lag is 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention that deletes records before a small quota lets them be copied; the alert comes before the loss."""
+"""Retention that deletes records before a small quota lets them be copied: the alert precedes the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances with TLS and tokens, as processes: they query each other, and Brooklin's clients have a listener."""
+"""Processes with TLS and tokens: instances query each other, and Brooklin has a separate listener."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def is_compiled() -> bool:
 
 @pytest.fixture(scope="module")
 def installed(is_compiled: bool, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Return the wheel for this platform, installed beside packages with the names of our top-level packages."""
+    """Return the wheel for this platform, installed beside packages with the names of our own."""
     assert is_compiled in (True, False)
     wheel = built("", tmp_path_factory.mktemp("wheel"))
     environment = Installed(wheel, tmp_path_factory.mktemp("installed") / "env")
