@@ -1,4 +1,6 @@
-"""Freeze windows against the wall clock of zones whose clocks change, jump over a day, or by half an hour."""
+"""Freeze windows compared with the wall clock of zones with clock changes, a skipped day, or half-hour
+changes.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def wall(moment: datetime, zone: ZoneInfo) -> datetime:
 def test_a_window_once_is_what_the_clock_shows(
     zone: ZoneInfo, near: datetime, before: int, length: int, at: datetime
 ) -> None:
-    """Whenever it shows a time of the window; of hours that it has twice more may belong to it."""
+    """It contains every moment whose local time is in the window; an hour that occurs twice may belong to it
+    twice.
+    """
     begin = near + timedelta(minutes=before)
     end = begin + timedelta(minutes=length)
     try:
@@ -132,7 +136,7 @@ def test_a_window_that_repeats_is_what_the_clock_shows(
     moments,
 )
 def test_windows_may_overlap(windows: list[FreezeWindow], at: datetime) -> None:
-    """The first in the settings that the moment is within is named."""
+    """The first matching window in the settings is named."""
     within = [one for one in windows if one.contains(ms(at))]
     assert frozen_by(windows, ms(at)) is (within[0] if within else None)
 
