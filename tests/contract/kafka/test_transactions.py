@@ -1,4 +1,4 @@
-"""Producer ids, transactions of both protocols, and what readers see of them."""
+"""Producer ids, transactions of both protocols, and their visibility to readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSACTION = 1
 
 @pytest.fixture
 def name(broker: BrokerClient, topic: str) -> str:
-    """A transactional id with a coordinator, and the topic to write to."""
+    """Return a transactional id with a coordinator, and a topic of the same name."""
     broker.create_topic(topic)
     broker.find_coordinator(TRANSACTION, topic)
     return topic
@@ -36,13 +36,13 @@ def taken(broker: BrokerClient, name: str) -> tuple[int, int]:
 
 
 def ends(broker: BrokerClient, topic: str) -> tuple[int, int]:
-    """(high watermark, last stable offset)."""
+    """Return (high watermark, last stable offset)."""
     found = broker.fetch(topic, 0)
     return found.high_watermark, found.last_stable_offset
 
 
 def settled(broker: BrokerClient, topic: str, end: int) -> None:
-    """Wait for markers: brokers write them in their own time."""
+    """Wait for markers, which brokers write asynchronously."""
     wait_until(lambda: ends(broker, topic) == (end, end), f"{topic} ends at {end}")
 
 
@@ -112,7 +112,7 @@ def test_the_new_protocol_gives_every_transaction_an_epoch(broker: BrokerClient,
 
 
 def patiently(broker: BrokerClient, name: str, data: bytes) -> tuple[int, int]:
-    """The first produce of a transaction may be put off while the markers of the last are written."""
+    """Produce, retrying while the markers of the previous transaction are written."""
     answers: list[tuple[int, int]] = []
 
     def is_settled() -> bool:
@@ -174,13 +174,15 @@ def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> 
 def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker: BrokerClient, name: str
 ) -> None:
-    """So a former owner that takes the id from the epoch that it had aborts what the new one has open."""
+    """Thus a former owner that requests the id with its old epoch aborts the open transaction of the new
+    owner.
+    """
     mine = taken(broker, name)
     broker.add(name, mine, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
     aborted = (mine[0], mine[1] + 1)
     wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
-    assert broker.producer(name, known=mine) == (0, *aborted), "taken for a question that is repeated"
+    assert broker.producer(name, known=mine) == (0, *aborted), "not treated as a repeated request"
     assert broker.producer(name, known=aborted) == (0, mine[0], mine[1] + 2)
     other = taken(broker, name)
     assert broker.producer(name, known=aborted) == (90, -1, -1)
@@ -194,7 +196,7 @@ def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
 def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
     broker: BrokerClient, name: str, is_implicit: bool
 ) -> None:
-    """Which can be taken from there as long as nobody else has done so."""
+    """The id can be taken over from that epoch unless another client has done so."""
     error, producer, epoch = broker.producer(name, timeout_ms=200)
     assert not error
     mine, aborted = (producer, epoch), (producer, epoch + 1)

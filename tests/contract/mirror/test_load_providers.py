@@ -1,4 +1,4 @@
-"""Our own load providers keep the contract that those of others are held to."""
+"""Contract tests of our load providers, the same as for those of plug-ins."""
 
 from __future__ import annotations
 

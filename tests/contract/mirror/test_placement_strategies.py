@@ -1,4 +1,4 @@
-"""Our own placement strategies keep the contract that those of others are held to."""
+"""Contract tests of our placement strategies, the same as for those of plug-ins."""
 
 from __future__ import annotations
 

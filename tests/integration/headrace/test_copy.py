@@ -1,4 +1,4 @@
-"""`headrace copy` and `headrace verify`, as a person runs them."""
+"""Run `headrace copy` and `headrace verify` like an operator."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
 
     def traffic() -> None:
         number = 0
-        while not stop.wait(0.02):  # a break, or the writer takes the processor from all that it waits for
+        while not stop.wait(0.02):  # a pause, since the writer would starve the copy of CPU time
             write(clusters.source, topic, [Record(number % 2, b"k", b"%d" % number, (), NOW)] * 20)
             number += 1
 
@@ -226,7 +226,7 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
 
 
 def running_copy() -> psutil.Process:
-    """The copy that a test of this process has started."""
+    """Return the copy started by a test of this process."""
     (found,) = [
         process
         for process in psutil.Process().children()
@@ -236,7 +236,7 @@ def running_copy() -> psutil.Process:
 
 
 def has_copied(address: str, topic: str) -> int:
-    """How many offsets the topic holds, those of markers, too; none while it is not there."""
+    """Return the number of offsets of the topic including markers, or 0 while it is missing."""
     try:
         return counts(address, [topic])[topic]
     except KafkaException:
@@ -244,7 +244,7 @@ def has_copied(address: str, topic: str) -> int:
 
 
 def copied_records(address: str, topic: str) -> int:
-    """How many records the topic holds, none while it is not there."""
+    """Return the number of records of the topic, or 0 while it is missing."""
     return len(read_all(address, topic)) if has_copied(address, topic) else 0
 
 
@@ -257,7 +257,7 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
         first = pool.submit(clusters.run, "copy", "--state", state)
         wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
         with frozen(running_copy().pid):
-            write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
+            write(clusters.source, topic, records(10, 1))  # for the second copy only
             assert clusters.copy("--state", state)["complete"]
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()

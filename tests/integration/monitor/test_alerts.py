@@ -1,4 +1,4 @@
-"""The monitor as a process, and a receiver that listens: it calls somebody, whatever is away."""
+"""The monitor as a process with a real receiver: it sends alerts during any outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters of different health in one job, and clusters that come and go while it runs."""
+"""Healthy and failing clusters in one job, and clusters added and removed while it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class World:
-    """A running service whose configuration a test may change."""
+    """A running service whose configuration the test may change."""
 
     def __init__(self, spark: SparkSession, kafka: KafkaPair, folder: Path) -> None:
         self.prefix = fresh_name("service")
@@ -50,13 +50,13 @@ class World:
         self.service = self.a_service(spark, self.metrics)
 
     def a_service(self, spark: SparkSession, metrics: JobMetrics | None = None) -> PmpService:
-        """A service over this world's checkpoint folder."""
+        """Return a service with this checkpoint folder."""
         return PmpService(
             spark, lambda: Configuration(self.settings, self.clusters, 3650), SystemClock(), metrics
         )
 
     def add(self, name: str, address: str | None = None) -> str:
-        """A cluster by that name; its samples topic."""
+        """Add a cluster of that name; return its samples topic."""
         topic = f"__{self.prefix}-{name}"
         if address is None:
             make_topic(self.address, topic)
@@ -193,7 +193,7 @@ def test_many_clusters_are_started_at_the_same_time(world: World) -> None:
 
 
 def advised(said: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Log lines that advise to add a cluster."""
+    """Return the log lines that advise to add a cluster."""
     return [one for one in said if "[pmp.clusters." in one.get("advice", "")]
 
 

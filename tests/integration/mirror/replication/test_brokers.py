@@ -1,4 +1,4 @@
-"""Brokers die, freeze and come back; leaders move. Only the partitions concerned wait, and not for long."""
+"""Brokers that die, freeze and return, and leaders that move: only the affected partitions wait, and briefly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def records(first: int, count: int) -> list[Record]:
 
 
 def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | None = None) -> None:
-    """`nodes`: the brokers that alone hold the partitions, in turn."""
+    """Create a topic. `nodes`: brokers that each hold partitions alone, in turn."""
     admin = admin_client(cluster.address)
     assignment = [[nodes[number % len(nodes)]] for number in range(PARTITIONS)] if nodes else None
     new = (
@@ -83,7 +83,7 @@ def test_leaders_move_on_both_sides_while_records_flow(
 
 
 def is_stall(reason: str) -> bool:
-    """Whether the lane waits for something, and is not paused."""
+    """Return whether the lane waits without being paused."""
     return ", since 2" in reason
 
 
@@ -130,7 +130,7 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
 def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copies_on(
     source_kafka: KafkaCluster, new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """It finds out by a batch that is refused, or by a commit."""
+    """It is detected by a rejected batch, or by a commit."""
     target, topic = new_kafka("destination"), "too-old"
     for cluster in (source_kafka, target):
         make_topic(cluster.address, topic)

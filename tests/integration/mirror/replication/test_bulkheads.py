@@ -1,4 +1,4 @@
-"""What one lane, record, transform, stored record or cluster does concerns no other lane of the engine."""
+"""Failures of one lane, record, transform, stored record or cluster do not affect other lanes of the engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 NOW = int(time.time() * 1000)
 NewEngine = Callable[..., EngineUnderTest]
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
-"""More levels than a decoder of JSON goes down."""
+"""JSON nested deeper than the decoder's limit."""
 
 
 def records(count: int, first: int = 0, partition: int = 0) -> list[Record]:
@@ -48,13 +48,13 @@ def make_pair(engine: EngineUnderTest, topic: str, partitions: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def silent() -> Iterator[str]:
-    """An address that accepts connections and never answers."""
+    """Yield an address that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def with_cluster(engine: EngineUnderTest, name: str, address: str) -> EngineUnderTest:
-    """An engine like that one, which knows one more cluster."""
+    """Return a similar engine with one more cluster."""
     access = {name: ClusterAccess(endpoints(address))}
     return EngineUnderTest(engine.source, engine.destination, access=access)
 
@@ -190,7 +190,7 @@ def test_a_stored_record_that_cannot_be_read_pauses_its_own_lane(engine: EngineU
 def test_a_cluster_that_does_not_answer_holds_up_no_other_lane(
     engine: EngineUnderTest, silent: str, side: str
 ) -> None:
-    """Neither when lanes start, nor when they store progress or stop."""
+    """This holds when lanes start, store progress and stop."""
     topic = f"bulk-silent-{side}"
     make_pair(engine, topic)
     write(engine.source, topic, records(10))

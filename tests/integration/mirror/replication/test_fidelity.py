@@ -1,4 +1,4 @@
-"""What arrives is what was sent: every codec, every shape of record, every kind of source topic."""
+"""Copies equal their sources: every codec, every shape of record, every kind of source topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = int(time.time() * 1000) - 3_600_000
 
 
 def shapes(count: int, partitions: int) -> list[Record]:
-    """Nulls, empties, tombstones, headers of all kinds, timestamps in no order."""
+    """Return records with nulls, empty values, tombstones, all kinds of headers, and timestamps out of order."""
     return [
         Record(
             number % partitions,
@@ -181,7 +181,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     write(engine.source, "fidelity-hanging", shapes(5, 1))
     engine.start("fidelity-hanging")
     engine.run_to("fidelity-hanging", [5])
-    # The waiting fetch is answered with the first of these; the next answer has records and the end at once.
+    # The first one completes the waiting fetch, so that the next response has records and the end together.
     write(engine.source, "fidelity-hanging", shapes(1, 1))
     write(engine.source, "fidelity-hanging", shapes(4, 1))
     writer = transactional(engine.source, "fidelity-hanging")

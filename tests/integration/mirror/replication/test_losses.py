@@ -1,4 +1,4 @@
-"""Losses that need a broker that freezes, or real leader epochs; the others are in unit/mirror/engine."""
+"""Losses that need a frozen broker or real leader epochs; the others are in unit/mirror/engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pair(engine: EngineUnderTest, topic: str) -> None:
 def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_it_is_there_again(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """The comparison lets go of what was to be sent before the pause, and no answer carries the pause out."""
+    """The comparison drops the outstanding batches before the pause, so that no response triggers the pause."""
     target, source, topic = new_kafka(), kafka_pair.source.address, "loss-compared"
     former = new_engine(source, target.address)
     pair(former, topic)
@@ -72,7 +72,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
         later.run_until(lambda: lane.position == 15, "it has something to send")
         delete(source, [topic])
         later.run_until(later.paused, "it is to pause")
-        assert not lane.is_drained, "not before that is sent"
+        assert not lane.is_drained, "drained before the batches were sent"
     finally:
         target.nodes[0].resume()
     later.run_until(lambda: lane.state is LaneState.PAUSED, "it pauses")
@@ -83,7 +83,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
 
 
 def progress_of(engine: EngineUnderTest, topic: str) -> dict[str, Any]:
-    """The lane's stored progress."""
+    """Return the lane's stored progress."""
     (found,) = [
         json.loads(one.value or b"")
         for number in range(8)
@@ -103,7 +103,7 @@ def store_progress(engine: EngineUnderTest, topic: str, document: dict[str, Any]
 def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """As after an unclean election: what was copied in the old epoch is not what the log holds now."""
+    """As after an unclean election, the records copied in the old epoch differ from those in the log."""
     source = new_kafka()
     topic, progress = "loss-epochs", f"progress-{time.monotonic_ns()}"
     engine = new_engine(source.address, kafka_pair.destination.address, progress_topic=progress)
@@ -116,7 +116,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     engine.run_to(topic, [60])
     engine.stop()
     stored = progress_of(engine, topic)
-    assert stored["epoch"] > 0, "a restart begins a new epoch"
+    assert stored["epoch"] > 0, "the restart has not changed the leader epoch"
     for claimed, parts_at in ((0, 30), (stored["epoch"] + 7, 60)):
         store_progress(engine, topic, {**stored, "epoch": claimed})
         halting = new_engine(source.address, engine.destination, progress_topic=progress)

@@ -1,4 +1,4 @@
-"""Crashes, restarts and former owners: what each guarantee gives, and who is fenced."""
+"""Crashes, restarts and former owners: results of each guarantee, and fencing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seen(engine: EngineUnderTest, topic: str) -> list[bytes | None]:
 
 
 def crash_in_the_middle(engine: EngineUnderTest, topic: str, guarantee: Guarantee) -> EngineUnderTest:
-    """An engine that checkpoints seldom copies a part and dies; a second one does the rest."""
+    """Copy a part with an engine that rarely checkpoints and crashes, and the rest with a second one."""
     pair(engine, topic)
     first = another(engine, checkpoint_seconds=60.0)
     policy = CopyPolicy(guarantee=guarantee)
@@ -180,7 +180,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
 def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     engine: EngineUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All its records come with one answer, so that nothing but the identity can set it going."""
+    """All its records arrive in one response, so that only the identity can make it continue."""
     pair(engine, "own-anew")
     write(engine.source, "own-anew", numbered(0, 20))
     engine.start("own-anew")
@@ -205,7 +205,7 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
 def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
     engine: EngineUnderTest, guarantee: Guarantee, sends: bool
 ) -> None:
-    """It wakes up as one that had loaded its progress long ago, and either finds records or is stopped."""
+    """When it wakes, it has loaded its progress long ago, and either finds records or is stopped."""
     topic = f"own-frozen-{guarantee}-{sends}"
     pair(engine, topic)
     policy = CopyPolicy(guarantee=guarantee)
@@ -231,7 +231,7 @@ def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
 def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     engine: EngineUnderTest, guarantee: Guarantee
 ) -> None:
-    """It is drained and has an identity, so nothing tells it that another owner came and went."""
+    """It is drained and has an identity, so nothing reveals that there was another owner."""
     topic = f"own-late-{guarantee}"
     pair(engine, topic)
     policy = CopyPolicy(guarantee=guarantee)

@@ -1,4 +1,4 @@
-"""One bad record concerns its partition only, and by policy not even that."""
+"""A rejected record affects only its partition, and depending on the policy not even that."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to
     engine.run_to(topic, [30])
     assert seen(engine.destination, topic) == contents(sent, without=(3, 17, 20))
     found = [dict(letter.headers)["headrace-offset"] for letter in look(engine.destination, letters)]
-    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "each of them once"
+    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "not exactly one letter for each"
 
 
 def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
