@@ -84,5 +84,5 @@ def open_page(chromium: Browser) -> Iterator[OpenPage]:
 
 
 def _is_trouble(text: str, kind: str) -> bool:
-    """Return whether the message is a problem. Every browser logs failed requests, which the page shows too."""
+    """Return whether the message is a problem. Browsers also log failed requests, which the page shows."""
     return kind in ("error", "warning") and "Failed to load resource" not in text

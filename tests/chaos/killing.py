@@ -83,9 +83,7 @@ class Loop:
             self._log.close()
 
     def _go_on(self) -> None:
-        """Let the copy run for a random time: usually counted from the first record that arrives, else from
-        its start.
-        """
+        """Let the copy run for a random time, usually counted from the first record that arrives."""
         if self._numbers.random() < _SHARE_OF_KILLS_AFTER_SOME_COPYING:
             before = -1
             until = time.monotonic() + PATIENCE_SECONDS

@@ -1,6 +1,4 @@
-"""Attacks on a real listener: each is rejected with a reason and a log line, and two tenants keep being
-copied.
-"""
+"""Attacks on a real listener: each is rejected and logged, and two tenants are copied meanwhile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Isolation of two tenants on two instances: data that one of them writes to ZooKeeper harms only that
-tenant.
-"""
+"""Isolation of two tenants on two instances: hostile data in ZooKeeper harms only their writer."""
 
 from __future__ import annotations
 

@@ -80,8 +80,9 @@ def shell(
     zookeeper_server: ZooKeeperServer,
     zookeeper_root: str,
 ) -> Iterator[Shell]:
-    """Return a shell with the settings of two instances on separate clusters, since topics have the names of
-    pages.
+    """Return a shell with the settings of two instances on separate clusters.
+
+    Shared clusters could not have topics with the names used on pages.
 
     Each cluster has two aliases, as some pages use east and west. The instances have the package of the page
     on plug-ins.

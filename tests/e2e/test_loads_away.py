@@ -162,9 +162,7 @@ def _is_slow(seen: Snapshot) -> bool:
 
 
 def _is_away(service: Service) -> None:
-    """Check that health reports the outage without planning, and that a dry run then uses the last known
-    loads.
-    """
+    """Check that health reports the outage without planning, and a dry run uses the last known loads."""
     assert service.is_said("are unavailable since", "last known", is_well=False)
     assert "are unavailable" in service.events()[0]
     # The first dry run may still use a response from a few seconds ago.

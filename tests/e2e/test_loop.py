@@ -220,9 +220,7 @@ class Stream:
         return any({first, second} <= numbers for numbers in self.tasks().values())
 
     def loads(self) -> dict[int, float]:
-        """Return the bytes per second of each partition that the leader has read from Pinot, initially of
-        none.
-        """
+        """Return the bytes per second of each partition that the leader has read from Pinot."""
         answer = self.loop.instance.rest.get(f"/v1/datastreams/{self.name}/loads")
         rates = {one["partition"]: one["bytes_per_second"] for one in answer["partitions"]}
         known = {number: rate for number, rate in rates.items() if rate is not None}

@@ -253,9 +253,7 @@ def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
 
 
 def _standing(world: World, number: int) -> tuple[int | None, int | None]:
-    """Return the lag of a paused partition in records, and the number of retained records before its
-    checkpoint.
-    """
+    """Return the lag of a paused partition in records, and the retained records before its checkpoint."""
     lane = world.paused().get(f"{world.topic}-{number}")
     return (None, None) if lane is None else (lane["lag_records"], lane["retained_records"])
 

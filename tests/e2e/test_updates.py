@@ -321,9 +321,7 @@ def _all_at_once(call: Callable[[int], None]) -> None:
 
 
 def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance) -> None:
-    """Send six creations with one key at once, three to each instance, and others after a kill of the first
-    one.
-    """
+    """Send six creations with one key at once, three to each instance, and more after killing the first."""
     addresses = [f"http://{one.address}/v1/datastreams" for one in (first, second)]
     body = {
         "name": "again",

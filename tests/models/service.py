@@ -275,9 +275,7 @@ class Simulation:
         }
 
     def judge(self) -> None:
-        """Check the calm state: every lane has one copy, at its planned instance, and every instance is
-        healthy.
-        """
+        """Check the calm state: every lane has one copy, at its planned instance, and all are healthy."""
         copied = Counter(key for node in self.nodes for key in node.follower.workers.copying)
         assert set(copied) == self.wanted()
         assert set(copied.values()) <= {1}
@@ -299,9 +297,7 @@ class Simulation:
         assert all(0 < one.plan_epoch <= epoch for one in found if one.plan_epoch is not None), found
 
     def _judge_ends(self) -> None:
-        """Check that every pause with an expiry that was not removed has expired, with one event; others have
-        none.
-        """
+        """Check that remaining pauses with an expiry have expired, with one event each; others have none."""
         datastreams = [one.datastream for one in self.definitions.all().readable]
         left = [one for datastream in datastreams for one in datastream.pauses.values()]
         assert [one for one in left if one.until_ms is not None] == []

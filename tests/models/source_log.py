@@ -93,9 +93,7 @@ class SourceLog:
     end: int = 0
 
     def fetch(self, position: int, size: int) -> memoryview:
-        """Return data from the batch that contains `position`, cut at `size` bytes; the first batch is always
-        whole.
-        """
+        """Return data from the batch at `position` on, cut at `size` bytes; the first batch is whole."""
         found = bytearray()
         for batch in self.batches:
             if last_of(batch) < position:
@@ -107,9 +105,7 @@ class SourceLog:
         return memoryview(found)
 
     def aborted_in(self, position: int) -> list[tuple[int, int]]:
-        """Return the aborted transactions that a broker lists for a fetch from `position`: with a marker at
-        or after it.
-        """
+        """Return the aborted transactions with a marker at or after `position`, as listed by a broker."""
         return [(producer, first) for producer, first, marker in self.aborted if marker >= position]
 
 

@@ -16,8 +16,9 @@ Content = tuple[object, ...]
 
 
 class Judge:
-    """Checks of one partition: every source record exists once, in order, and no other record does, except
-    that
+    """Checks of one partition: every source record exists once, in order, and no other record does.
+
+    Exceptions:
 
     - records that the source lost may exist at the destination;
     - records that the destination lost after storing them may be missing, if the lane reports a gap;

@@ -93,8 +93,7 @@ def _missing(sizes: Sequence[int], seen: set[tuple[int, int]]) -> tuple[int, int
 
 
 def repeated(copy: Iterable[Hashable]) -> list[tuple[int, int, int]]:
-    """Return the runs of records that arrived again: place of the first arrival, of the second, number of
-    records.
+    """Return repeated runs of records: place of the first arrival, of the second, number of records.
 
     Places count records from the beginning of the partition.
     """

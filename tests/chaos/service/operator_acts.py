@@ -140,9 +140,7 @@ class Operator:
         return Outcome(f"{tenant.topic}-{number} to {target}{refusal}")
 
     def _unless_refused(self, path: str, body: dict[str, Any]) -> str:
-        """Post a request that fails if the datastream is paused or the instance is down; return the refusal
-        or nothing.
-        """
+        """Post a request; return the refusal if the datastream is paused or the instance is down."""
         try:
             self.site.ask(lambda rest: rest.post(path, body))
         except NotFound:

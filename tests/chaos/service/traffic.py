@@ -274,9 +274,7 @@ class Writer:
         self._wait_for(done)
 
     def _wait_for(self, condition: Callable[[], bool], patience: float = math.inf) -> bool:
-        """Wait for the condition, retrying while the broker is down; return whether it held within `patience`
-        seconds.
-        """
+        """Wait for the condition, retrying while the broker is down; return whether it held in time."""
         deadline = time.monotonic() + patience
         while True:
             try:

@@ -63,7 +63,7 @@ class BrokerClient:
         self._topic_ids: dict[str, UUID] = {}
 
     def ask(self, request: Any, response: Any, version: int) -> Any:
-        """Return the response as decoded by kafka-python. Raises ConnectionError if the broker disconnects."""
+        """Return the response decoded by kafka-python. Raises ConnectionError if the broker disconnects."""
         self._correlation += 1
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation, client_id="contract")
@@ -283,7 +283,7 @@ class BrokerClient:
         patient: bool = True,
         timeout_ms: int = 60_000,
     ) -> tuple[int, int, int]:
-        """Return (error, producer id, epoch); retry while the coordinator is loading and, if patient, busy."""
+        """Return (error, producer id, epoch); retry while the coordinator is loading or, if patient, busy."""
         request = InitProducerIdRequest(
             transactional_id=name,
             transaction_timeout_ms=timeout_ms,

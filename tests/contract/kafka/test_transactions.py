@@ -174,9 +174,7 @@ def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> 
 def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker: BrokerClient, name: str
 ) -> None:
-    """Thus a former owner that requests the id with its old epoch aborts the open transaction of the new
-    owner.
-    """
+    """Thus a former owner that requests the id with its old epoch aborts the new owner's transaction."""
     mine = taken(broker, name)
     broker.add(name, mine, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT

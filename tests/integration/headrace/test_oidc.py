@@ -1,4 +1,4 @@
-"""Tokens of an OIDC provider whose keys are read from a real listener, and requests with them to another one."""
+"""Tokens of an OIDC provider with keys at a real listener, and requests with them to another one."""
 
 from __future__ import annotations
 

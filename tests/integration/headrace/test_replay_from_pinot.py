@@ -52,8 +52,9 @@ def _asked_then(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair, clock: ManualClock) -> str:
-    """Return a cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried
-    50.
+    """Return a cluster with a load of 1000 B/s on partition 0 two hours ago, and 4000 an hour ago.
+
+    Partition 1 carried 50.
 
     The five days before have rollups only: 0 carried 100 B/s, and 700 in one hour of each day.
     """

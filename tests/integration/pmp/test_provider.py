@@ -127,7 +127,7 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
 def test_a_provider_that_starts_while_samples_are_away_uses_the_same_hour_of_earlier_weeks(
     metrics_world: MetricsWorld,
 ) -> None:
-    """A new leader is in this state: it has no earlier result, and the sampler failed more than a window ago."""
+    """A new leader starts like this: without earlier results, long after the sampler failed."""
     cluster, hour, week = fresh_name("seasonal"), NOW // HOUR_MS * HOUR_MS, 7 * 24 * HOUR_MS
     weeks = [a_rollup(cluster, 0, hour - back * week, 100.0 * back) for back in (1, 2, 3)]
     yesterday = [a_rollup(cluster, 1, hour - 24 * HOUR_MS, 70.0)]
@@ -201,7 +201,7 @@ def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld)
 
 
 def test_of_the_hour_in_which_a_long_window_begins_its_share_counts(metrics_world: MetricsWorld) -> None:
-    """The window is three hours up to 35 minutes past: 25 minutes of the first hour, which carried far more."""
+    """The window is three hours up to 35 minutes past: 25 minutes of the first hour, which had more load."""
     cluster = ClusterRef(fresh_name("cut"))
     hour = NOW // HOUR_MS * HOUR_MS
     now = hour + 35 * 60_000

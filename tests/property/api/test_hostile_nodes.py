@@ -1,6 +1,4 @@
-"""Hostile contents of any node except definitions: every page responds, the leader and running lanes
-continue.
-"""
+"""Hostile contents of nodes other than definitions: every page responds, leader and lanes continue."""
 
 from __future__ import annotations
 

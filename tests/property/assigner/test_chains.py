@@ -56,9 +56,7 @@ def test_who_is_forced_home_leaves_nobody_without_a_task(case: tuple[Ints, TaskO
 
 
 def _check(sizes: Ints, placed: TaskOf, found: TaskOf, goal: ChainGoal) -> None:
-    """Check that no load exceeds both the room and its old value, and moved bytes grow only if more are
-    placed.
-    """
+    """Check that no load exceeds both room and old value, and moved bytes grow only if more are placed."""
     assert (_loads(sizes, found) <= np.maximum(_loads(sizes, placed), goal.room)).all()
     before = np.bincount(placed[placed >= 0], minlength=_MOST_TASKS)
     counts = np.bincount(found[found >= 0], minlength=_MOST_TASKS)

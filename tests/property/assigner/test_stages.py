@@ -317,9 +317,7 @@ def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: 
 def test_what_the_solver_says_of_the_heavy_holds_for_all(
     values: list[int], tasks: int, heavy: int, is_known: bool, seed: int
 ) -> None:
-    """The other partitions count as sand, so no placement moves fewer bytes; without others the bound is
-    exact.
-    """
+    """Other partitions count as sand, so no placement moves fewer bytes; without any the bound is exact."""
     sizes = heaviest_first(values) * UNITS
     heavy = min(heavy, len(sizes))
     home = np.random.default_rng(seed).integers(-1, tasks, len(sizes)).astype(np.int32)

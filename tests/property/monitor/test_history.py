@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Stored:
-    """Rows that arrive late, from a store that may be down. A row without records and silence has no effect."""
+    """Rows that arrive late, from a store that may be down. A row without records and silence is neutral."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

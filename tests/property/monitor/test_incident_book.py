@@ -77,7 +77,7 @@ records = st.builds(
 
 
 def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord]:
-    """Return the stored records at the end. None in the history: a turn without judgement of the datastream."""
+    """Return the stored records at the end. None in the history: a turn without judgement."""
     book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
     for finding in history:
         if isinstance(finding, str):

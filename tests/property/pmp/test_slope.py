@@ -50,7 +50,7 @@ def samples_of(rows: list[One]) -> Samples:
 def plain(
     newest: dict[bytes, One], rows: list[One]
 ) -> tuple[dict[tuple[bytes, int], Expected], dict[bytes, One]]:
-    """Return the results by (key, time), and the remembered samples, from a direct application of the rules."""
+    """Return the results by (key, time) and the remembered samples, by direct application of the rules."""
     kept: dict[tuple[bytes, int], Expected] = {}
     before: dict[bytes, One] = {}
     everything = [*newest.values(), *rows]  # the sort is stable: the first of equals stays first

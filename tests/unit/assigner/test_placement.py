@@ -1,4 +1,4 @@
-"""Tasks over hosts, as the what-if shows them."""
+"""Placement of tasks on hosts, as shown by the what-if command."""
 
 from __future__ import annotations
 

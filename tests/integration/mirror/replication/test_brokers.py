@@ -1,4 +1,4 @@
-"""Brokers that die, freeze and return, and leaders that move: only the affected partitions wait, and briefly."""
+"""Failures and returns of brokers, and moving leaders: only the affected partitions wait, and briefly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of one lane, record, transform, stored record or cluster do not affect other lanes of the engine."""
+"""Failures of a lane, record, transform, stored record or cluster do not affect other lanes of the engine."""
 
 from __future__ import annotations
 

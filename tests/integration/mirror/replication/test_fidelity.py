@@ -22,7 +22,7 @@ NOW = int(time.time() * 1000) - 3_600_000
 
 
 def shapes(count: int, partitions: int) -> list[Record]:
-    """Return records with nulls, empty values, tombstones, all kinds of headers, and timestamps out of order."""
+    """Return records with nulls, empty values, tombstones, all kinds of headers, unordered timestamps."""
     return [
         Record(
             number % partitions,

@@ -52,7 +52,7 @@ def pair(engine: EngineUnderTest, topic: str) -> None:
 def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_it_is_there_again(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """The comparison drops the outstanding batches before the pause, so that no response triggers the pause."""
+    """The comparison drops the outstanding batches before the pause, so no response triggers the pause."""
     target, source, topic = new_kafka(), kafka_pair.source.address, "loss-compared"
     former = new_engine(source, target.address)
     pair(former, topic)

@@ -50,9 +50,7 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Start a broker with a listener for every kind of authentication; authentications expire after two
-    seconds.
-    """
+    """Start a broker with a listener for each kind of authentication, which expires after two seconds."""
     listeners = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     properties: dict[str, object] = {
         "ssl.keystore.type": "PEM",

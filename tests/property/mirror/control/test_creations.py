@@ -1,5 +1,4 @@
-"""Concurrent creations of one name, or with one key, at several instances, in every order of ZooKeeper
-requests.
+"""Concurrent creations with one name or key at several instances, in every order of requests.
 
 One datastream is created, by one of the calls. A repeated call returns it; any other fails with a conflict.
 """

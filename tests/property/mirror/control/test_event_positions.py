@@ -1,6 +1,4 @@
-"""Followers of the event log receive every event once or a gap, however often they reconnect and events are
-dropped.
-"""
+"""Followers of the event log get every event once or a gap, despite reconnects and dropped events."""
 
 from __future__ import annotations
 

@@ -128,9 +128,7 @@ def test_every_instance_finds_the_same(
 def test_what_one_datastream_does_is_as_it_was_before_a_younger_one_came(
     routes: list[Route], native: dict[str, frozenset[str]]
 ) -> None:
-    """Renaming is an exception: a ring in which names change is cut where a changed name would return to its
-    origin.
-    """
+    """Renaming is an exception: a ring of renames is cut where a changed name would return to its origin."""
     youngest = max(routes, key=lambda route: route.age)
     older = [route for route in routes if route is not youngest]
     before, after = Copying(older, native).verdict(), Copying(routes, native).verdict()

@@ -1,4 +1,4 @@
-"""Any exception in a step of one datastream, request or lane suspends exactly that one until it is resolved."""
+"""Exceptions in a step of one datastream, request or lane suspend exactly that one until it is resolved."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_whatever_a_step_of_the_leader_raises_the_others_are_served(step: str, e
 
 @dataclass
 class FaultyEngine:
-    """Engine that copies nothing; one method fails for the lanes of one group. Satisfies `ports.CopyEngine`."""
+    """Engine that copies nothing; one method fails for one group. Satisfies `ports.CopyEngine`."""
 
     method: str
     error: Exception | None

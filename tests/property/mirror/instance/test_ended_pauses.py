@@ -1,5 +1,4 @@
-"""Pauses with an expiry: lifted and reported once, wherever a leader fails and whatever the clock of the next
-one.
+"""Pauses with an expiry: lifted and reported once, despite failing leaders with different clocks.
 
 For schedules of other faults see tests/models/service.py.
 """

@@ -133,8 +133,7 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
 def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
     phases: list[list[Step]], silences: int
 ) -> None:
-    """Each reported position includes the withheld ones; meanwhile the lane is also in time by the full
-    rules.
+    """Each reported position includes the withheld ones; meanwhile the lane is in time by the full rules.
 
     `silences`: number of half minutes without reports of the worker at the end.
     """
@@ -182,9 +181,7 @@ def _is_withheld(watch: PositionWatch, number: int, start: int = 3, records: int
 
 
 def _moments_said(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -> list[float]:
-    """Return the report times in an hour of a lane whose source deletes records of that age every five
-    minutes.
-    """
+    """Return the report times in an hour, with a source that deletes such old records every five minutes."""
     watch, said = PositionWatch(), []
     for number in range(720):
         at = 5.0 * number

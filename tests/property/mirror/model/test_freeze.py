@@ -1,6 +1,4 @@
-"""Freeze windows compared with the wall clock of zones with clock changes, a skipped day, or half-hour
-changes.
-"""
+"""Freeze windows compared with wall clocks of zones with DST, a skipped day, or half-hour changes."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ def wall(moment: datetime, zone: ZoneInfo) -> datetime:
 def test_a_window_once_is_what_the_clock_shows(
     zone: ZoneInfo, near: datetime, before: int, length: int, at: datetime
 ) -> None:
-    """It contains every moment whose local time is in the window; an hour that occurs twice may belong to it
-    twice.
-    """
+    """It contains every moment with a local time in the window; a repeated hour may belong to it twice."""
     begin = near + timedelta(minutes=before)
     end = begin + timedelta(minutes=length)
     try:

@@ -1,4 +1,4 @@
-"""Precedence among lanes that catch up: none waits without need or completely, and savable records are saved."""
+"""Precedence among lanes that catch up: none waits in vain or completely, and savable records are saved."""
 
 from __future__ import annotations
 
