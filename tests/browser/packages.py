@@ -111,7 +111,7 @@ def _packed(package: Package, work: Path) -> Path:
 
 
 def _unpack_chromium(folder: Path) -> None:
-    """Unpack the executable and the libraries next to it, where it looks for them."""
+    """Unpack the executable with its libraries in the folder where it expects them."""
     packed = folder / "bin"
     for name in _LIBRARIES:
         content = brotli.decompress((packed / f"{name}.tar.br").read_bytes())

@@ -35,7 +35,7 @@ PAGES = (
 
 @pytest.fixture
 def site() -> Site:
-    """Return a site with a datastream of two copied partitions, one of them late, and a damaged one."""
+    """Return a site with a datastream of two copied partitions, one being late, and a damaged one."""
     site = Site()
     site.create(objective={"milliseconds": 2_500, "percentile": 99.0})
     for key, lane in site.services.status.lanes.items():

@@ -43,7 +43,7 @@ class SinkRig(Rig, Protocol):
     place: TopicPartition
 
     def open(self) -> RecordSink:
-        """Return a sink that shares no state with the others."""
+        """Return a sink without shared state."""
         ...
 
     def seen(self, place: TopicPartition) -> Sequence[Record]:

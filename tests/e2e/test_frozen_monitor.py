@@ -59,7 +59,7 @@ def traffic(address: str) -> Iterator[Traffic]:
 
 
 def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
-    """Write at a high rate to these partitions, and at a low rate to the others."""
+    """Write at a high rate to these partitions, and at a low rate to all other ones."""
     rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
     writing.set_rates(json.dumps({name: rates}))
 

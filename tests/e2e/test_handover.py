@@ -55,7 +55,7 @@ class Pair:
 
 @pytest.fixture
 def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
-    """Return a pair of which the test stops an instance."""
+    """Return a pair for a test that stops an instance."""
     return Pair(kafka_pair, new_instance)
 
 

@@ -48,7 +48,7 @@ class History:
 
 
 class Writer:
-    """One client: creates datastreams, marks shared ones, pauses and resumes one of its own."""
+    """One client: creates datastreams, marks shared ones, pauses and resumes a separate one."""
 
     def __init__(
         self, number: int, instances: Sequence[RunningInstance], history: History, ended: threading.Event

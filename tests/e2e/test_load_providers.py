@@ -23,7 +23,7 @@ from tests.servers import KafkaPair
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 STEADY: Final = 5_000_000
-"""Bytes per second of each partition according to the plug-in; two of them fill no task."""
+"""Bytes per second of each partition according to the plug-in; two partitions fill no task."""
 CAPACITY: Final = {"capacity_bytes_per_second": 10_000_000, "utilisation_percent": 70}
 CHOICES: Final = {"plain": None, "chosen": "steady", "counted": "none"}
 

@@ -424,6 +424,8 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
 def _is_spread(stream: Stream) -> bool:
     """Return whether the loads in Pinot exceed one task and fit into those of the plan.
 
+    The result is independent of the write rate of a busy machine.
+
     The test does not depend on how much a busy machine writes.
     """
     loads, tasks = stream.loads(), stream.tasks()
@@ -432,6 +434,6 @@ def _is_spread(stream: Stream) -> bool:
 
 
 def _carriers(stream: Stream) -> set[str]:
-    """Return the tasks of which every lane copies."""
+    """Return the tasks with copying lanes only."""
     lanes = [one for one in stream.loop.instance.lanes() if one["task"] in stream.tasks()]
     return {one["task"] for one in lanes} - {one["task"] for one in lanes if one["phase"] != "copying"}

@@ -35,7 +35,7 @@ It exceeds the remaining growth of an instance's thread pools under such request
 
 @pytest.fixture
 def dead_addresses() -> Iterator[list[str]]:
-    """Yield addresses: half of them refuse connections; the others accept them and never respond."""
+    """Yield addresses: one half refuse connections, the other half accept them and never respond."""
     with ExitStack() as open_ones:
         addresses = []
         for number in range(DEAD):
@@ -48,12 +48,12 @@ def dead_addresses() -> Iterator[list[str]]:
 
 
 def threads(instance: RunningInstance) -> int:
-    """Return the number of threads of the control process, including those of client libraries."""
+    """Return the number of threads of the control process, including threads of client libraries."""
     return len(list(Path(f"/proc/{instance.pid}/task").iterdir()))
 
 
 def create_dead(instance: RunningInstance, number: int, address: str, topic: str) -> None:
-    """Create a datastream: two thirds have a dead source, the others a dead destination."""
+    """Create a datastream; every third one has a dead destination, any other a dead source."""
     source, destination = ("source", address) if number % 3 == 0 else (address, "destination")
     body = {
         "name": f"dead-{number}",

@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 @pytest.fixture
 def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
-    """Start three servers, each of which a test may kill."""
+    """Start three servers that the test may kill."""
     made = ZooKeeperEnsemble("ensemble", tmp_path / "ensemble")
     made.start()
     yield made

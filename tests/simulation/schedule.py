@@ -17,7 +17,7 @@ OFFSET_COMMIT, DESCRIBE_CONFIGS = 8, 32
 
 
 class What(Enum):
-    """Kinds of events. Those of a broker end after `Event.seconds`."""
+    """Kinds of events. Failures of brokers end after `Event.seconds`."""
 
     WRITE = "records"
     TRANSACTION = "a transaction"

@@ -100,7 +100,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "target_id",
     },
 }
-"""Fields of a lane assigned by modules outside of its own classes: each field has one such module."""
+"""Fields of a lane assigned by modules outside of the lane's classes; each has one such module."""
 
 COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
 """Drops steps, events and requests for many lanes that were begun in an earlier generation."""
@@ -258,7 +258,7 @@ def fields_of_lanes() -> set[str]:
 
 
 def lane_writes() -> Iterator[tuple[str, str]]:
-    """Yield file and field of every assignment to a lane's fields outside of its own class."""
+    """Yield file and field of every assignment to a lane's fields outside of the lane's classes."""
     fields = fields_of_lanes()
     for file in FILES:
         for node in ast.walk(tree_of(file)):

@@ -47,7 +47,7 @@ _TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
 @cache
 def texts_of(file: Path) -> list[str]:
-    """Return the lines of a page, or those of every string in a source file."""
+    """Return the lines of a page, or of every string in a source file."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         return text.splitlines()

@@ -23,7 +23,7 @@ Place = tuple[str, int]
 
 
 class Arrivals:
-    """Reader of destination topics as they are created and grow. Times are of the monotonic clock."""
+    """Reader of destination topics as they are created and grow. Times come from the monotonic clock."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -170,7 +170,7 @@ class SiteShape:
 
 
 def make_schedule(seed: int, length: float, shape: SiteShape) -> tuple[Fault, ...]:
-    """Return faults in order of their start times, the last of them undone after at most `length` seconds."""
+    """Return faults in order of their start times; all are undone after at most `length` seconds."""
     numbers = random.Random(seed)
     found: list[Fault] = []
     uses: Counter[Kind] = Counter()

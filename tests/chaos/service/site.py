@@ -1,4 +1,4 @@
-"""Servers and instances of a run, their reservation for faults, and the caretaker of the others."""
+"""Servers and instances of a run, their reservation for faults, and the caretaker of the rest."""
 
 from __future__ import annotations
 

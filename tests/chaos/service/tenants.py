@@ -13,7 +13,7 @@ GUARANTEE: Final = "headrace.guarantee"
 
 @dataclass(frozen=True)
 class Style:
-    """Kind of records in a topic. `is_transactional`: in transactions, some of them aborted."""
+    """Kind of records in a topic. `is_transactional`: in transactions, some aborted."""
 
     codec: str = "none"
     is_transactional: bool = False

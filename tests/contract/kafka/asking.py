@@ -174,7 +174,7 @@ class BrokerClient:
     def produce(
         self, topic: str, *batches: bytes, version: int = 11, transaction: str | None = None, **fields: Any
     ) -> tuple[int, int]:
-        """Return (error, base offset) of the batches, each in its own entry of the partition."""
+        """Return (error, base offset) of the batches, sent as separate entries of the partition."""
         (one,) = self.produce_whole(topic, batches, version, transaction, **fields)
         return one.error_code, one.base_offset
 

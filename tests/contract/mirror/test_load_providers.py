@@ -1,4 +1,4 @@
-"""Contract tests of our load providers, the same as for those of plug-ins."""
+"""Contract tests of the included load providers, which plug-ins use too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract tests of our placement strategies, the same as for those of plug-ins."""
+"""Contract tests of the included placement strategies, which plug-ins use too."""
 
 from __future__ import annotations
 

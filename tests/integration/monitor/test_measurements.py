@@ -111,7 +111,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
 def _assert_the_same_past(
     written: TopicMeasurements, stored: PinotMeasurements, source: Source, now_ms: int
 ) -> None:
-    """Compare the past of whole minutes too, as they are queried."""
+    """Compare the past of whole minutes too, since the monitor queries these."""
     minutes = [
         TimeRangePiece(at - 60_000, at) for at in range(now_ms // 60_000 * 60_000, now_ms - 120_000, -60_000)
     ]

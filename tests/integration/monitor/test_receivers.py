@@ -118,7 +118,7 @@ def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: s
 
 
 def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
-    """As after the death of the monitor."""
+    """A dead monitor does not refresh its alerts."""
     chosen = AlertmanagerSettings(url=SecretStr(alertmanager), refresh_seconds=0.3)
     Alertmanager(chosen).send([a_notice("left")], now())
     wait_until(lambda: not shown(alertmanager, "left"))

@@ -174,7 +174,7 @@ def test_malformed_values_go_to_the_dead_letters_and_stop_nothing(
 def test_a_value_as_large_as_its_topic_allows_is_cut_and_holds_up_nobody(
     spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
-    """With its headers it would exceed the record limit of the dead-letter topic at every attempt."""
+    """Including headers it would exceed the record limit of the dead-letter topic at every attempt."""
     world = World(kafka_pair, tmp_path, "east", partitions=1)
     good = encode(a_sample())
     large = good + b"x" * (1_048_450 - len(good))

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class Job:
-    """The command in its own process group, and its output."""
+    """The command in a new process group, and its output."""
 
     def __init__(self, folder: Path, out: str, **clusters: str) -> None:
         self.spark_log = folder / "spark.log"

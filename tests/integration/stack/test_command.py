@@ -241,7 +241,7 @@ def _running(process: subprocess.Popen[str]) -> bool:
 
 
 def _processes_of(home: Path) -> list[int]:
-    """Return the processes with the folder in their command line, except those that administer it."""
+    """Return the processes with the folder in their command line, except administrative ones."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:

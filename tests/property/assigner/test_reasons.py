@@ -27,7 +27,7 @@ def placed_worlds(draw: st.DrawFn) -> World:
 
 
 def tasks_of(answer: PlacementAnswer) -> tuple[set[int], set[int]]:
-    """Return the current tasks, and those of the plan."""
+    """Return the current and the planned tasks."""
     held = set(np.flatnonzero(answer.alive).tolist())
     return set(np.unique(answer.current[answer.current >= 0]).tolist()), held
 

@@ -201,7 +201,7 @@ def test_of_many_partitions_a_cover_says_truly_how_little_suffices(values: list[
 
 
 def test_of_many_alike_the_lightest_cover_is_found_and_proved() -> None:
-    """No subset meets the excess exactly, so every candidate is examined."""
+    """Every candidate is examined, since no subset meets the excess exactly."""
     sizes = np.array([1_000_000 + 7_000 * number for number in range(40)][::-1], np.int64)
     cover = cheapest_cover(np.arange(40), sizes, 2_000_000)
     assert int(sizes[cover.taken].sum()) == cover.least == 2_007_000  # the two lightest

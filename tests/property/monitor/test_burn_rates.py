@@ -202,7 +202,7 @@ def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_
 
 
 def test_silence_is_an_alert_when_it_has_used_up_what_the_rule_allows() -> None:
-    """Everything is late: 200 times the rate of the budget, so 14.4 of an hour is reached in 5 minutes."""
+    """All records are late: 200 times the rate of the budget, so 14.4 of an hour is reached in 5 minutes."""
     recorded, clock = Recorded(), ManualClock()
     clock.advance((BEGIN_MS - clock.now_ms()) / 1_000)
     begin = clock.now_ms()

@@ -92,7 +92,7 @@ BODIES: Final = (
 values: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, "", "t", "\ud800", [], {}, 0, 1, -1, 1.5, NOW_MS, 2**63, 10**400, float("nan"), float("inf")]
 )
-"""Values of a row, each of which may be valid somewhere."""
+"""Values for any column; most are valid in some columns only."""
 
 
 class Wire:

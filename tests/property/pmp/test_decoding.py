@@ -1,4 +1,4 @@
-"""The vectorised decoder, compared with a plain one that reads single values with struct."""
+"""The vectorised decoder, compared with a plain decoder of single values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds in hand-calculated cases."""
+"""Bounds, compared with results calculated by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The what-if document: valid inputs, and results."""
+"""Documents of `headrace plan`: valid inputs, and results."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_series_of_nothing_says_nothing() -> None:
 
 
 def test_where_nothing_was_carried_nothing_comes_and_where_it_began_a_day_ago_the_same() -> None:
-    """No past ratio shows the error of such a forecast, so that it has no grade."""
+    """The error of such a forecast is unknown, since there are no past ratios; so it has no grade."""
     idle = continued(np.zeros(WEEK), 3, 0.9)
     assert [one.tolist() for one in idle] == [[0.0] * 3] * 3
     begun = np.concatenate([np.zeros(60), np.full(DAY, 1e6)])

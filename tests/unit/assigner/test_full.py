@@ -34,7 +34,7 @@ def test_greedy_alone_would_overload_a_task() -> None:
 
 
 def test_sum_over_capacity_is_not_enough() -> None:
-    """Four times 68 is 272: three tasks by the sum, but one of them at 136 %."""
+    """Four times 68 is 272: three tasks by the sum, with one task at 136 %."""
     found = answer([68, 68, 68, 68])
     assert (found.tasks, found.task_lower_bound) == (4, 4)
 

@@ -101,7 +101,7 @@ def test_the_lightest_tasks_are_drained_also_where_no_other_choice_is_tried() ->
 
 
 def test_tasks_stay_within_the_headroom() -> None:
-    """85 of 100 would fit one task, but not with a headroom of a fifth."""
+    """A load of 85 of 100 would fit one task, but not with a headroom of a fifth."""
     assert answer([50, 35], [0, 1]).tasks == 2
     assert answer([50, 30], [0, 1]).tasks == 1
 

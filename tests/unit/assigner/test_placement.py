@@ -1,4 +1,4 @@
-"""Placement of tasks on hosts, as shown by the what-if command."""
+"""Placement of tasks on hosts in the result of `headrace plan`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def checked(file: Path) -> Any:
 
 
 def secrets_of(file: Path) -> list[str]:
-    """Return the variables named in its comment, without those of unencrypted keys."""
+    """Return the variables named in its comment, except for passwords of unencrypted keys."""
     text = re.sub(r"if it has one, is \w+", "", file.read_text(encoding="utf-8"))
     return re.findall(r"HEADRACE_\w+__PASSWORD", text)
 

@@ -1,4 +1,4 @@
-"""docs/sizing.md: its figures match those of docs/benchmarks/."""
+"""docs/sizing.md: its figures match docs/benchmarks/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands in the documentation: each parses, and those that need no server are run."""
+"""Commands in the documentation: all parse, and commands without a server are run."""
 
 from __future__ import annotations
 

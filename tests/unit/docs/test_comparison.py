@@ -1,4 +1,4 @@
-"""docs/comparison.md: its figures for Headrace match those of docs/benchmarks/."""
+"""docs/comparison.md: its figures for Headrace match docs/benchmarks/."""
 
 from __future__ import annotations
 

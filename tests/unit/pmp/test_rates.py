@@ -36,7 +36,7 @@ def grown(number: int, rate: float, **other: object) -> PartitionRates:
 
 
 def averaged(number: int, **other: object) -> PartitionRates:
-    """Return a partition of which only the topic's average is known."""
+    """Return a partition with a known topic average only."""
     return PLAIN._replace(kafka_partition=number, growth_bytes=0.0, growth_ms=0, **other)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Detection of silent and partly known partitions; one impossible time does not affect the others."""
+"""Detection of silent and partly known partitions; one impossible time affects no other partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUND_MS = 60_000
 
 
 def regular(number: int = 0, *, missed: int = 0, known: int = 10, **other: int) -> PartitionRates:
-    """Return a partition with a sample per minute, `missed` at the end, and the growth of `known` of them."""
+    """Return a partition with a sample per minute, with `missed` at the end and `known` growths."""
     steady = PLAIN._replace(
         kafka_partition=number,
         samples=10 - missed,
@@ -112,7 +112,7 @@ def test_single_samples_have_no_rhythm_and_hours_have_theirs() -> None:
 
 
 def test_hours_reach_as_far_as_the_partition_that_is_known_best() -> None:
-    """At 50 minutes past the hour, the start of the newest hour does not show how far its growths reach."""
+    """At 50 minutes past the hour, the start of the newest hour does not show the end of its growths."""
     hour_ms = NOW // HOUR_MS * HOUR_MS
     window = TimeRange.up_to(hour_ms + 50 * 60_000, 3 * HOUR_MS)
     whole = PLAIN._replace(

@@ -238,7 +238,7 @@ def test_a_command_that_ended_cannot_be_released(tmp_path: Path) -> None:
 
 
 def test_a_holder_that_dies_before_it_hears_the_pid_ends_the_command(tmp_path: Path) -> None:
-    """Otherwise a releasable command would remain without any record of it."""
+    """Otherwise a releasable command would keep running without a record."""
     reading, writing = os.pipe()
     os.close(reading)
     options = [str(os.getpid()), "5", str(tmp_path / "log"), "1"]

@@ -19,7 +19,7 @@ from tests.patience import wait_until
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in its own process group."""
+    """Start a process in a new process group."""
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
         yield process
         process.kill()

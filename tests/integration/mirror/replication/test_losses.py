@@ -1,4 +1,4 @@
-"""Losses that need a frozen broker or real leader epochs; the others are in unit/mirror/engine."""
+"""Losses that need a frozen broker or real leader epochs; see also unit/mirror/engine."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def store_progress(engine: EngineUnderTest, topic: str, document: dict[str, Any]
 def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """As after an unclean election, the records copied in the old epoch differ from those in the log."""
+    """The records copied in the old epoch differ from the log, like after an unclean election."""
     source = new_kafka()
     topic, progress = "loss-epochs", f"progress-{time.monotonic_ns()}"
     engine = new_engine(source.address, kafka_pair.destination.address, progress_topic=progress)

@@ -1,4 +1,4 @@
-"""A large response arrives in pieces of any size, the last of them small; the reader never waits in vain."""
+"""A large response arrives in pieces of any size, ending with a small one; the reader never hangs."""
 
 from __future__ import annotations
 

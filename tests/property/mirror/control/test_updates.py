@@ -35,7 +35,7 @@ ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")
 
 @dataclass
 class Office:
-    """A definition, and writers with separate sessions. `before`: version read by all of them."""
+    """A definition, and writers with separate sessions. `before`: version that all have read."""
 
     schedule: tuple[str, ...]
     server: FakeZooKeeper = field(default_factory=FakeZooKeeper)
@@ -95,7 +95,7 @@ class Office:
         return lambda: control.change_status(ChangeStatus(ORDERS, action, name, before=before))
 
     def run(self, functions: Mapping[str, Callable[[], object]]) -> set[str]:
-        """Return the names of the writers that succeeded; the others got a conflict."""
+        """Return the names of the successful writers; every other one got a conflict."""
         outcomes = self.lockstep.run(functions)
         for error in outcomes.values():
             assert error is None or isinstance(error, VersionConflict), error

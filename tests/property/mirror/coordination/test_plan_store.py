@@ -152,7 +152,7 @@ def test_two_leaders_and_a_reader_in_any_order(
 
 
 def reading_while_publishing(reads_before: int, writes_meanwhile: int) -> tuple[Plan | None, object]:
-    """Read with a pause after some requests, in which a writer makes some of its own."""
+    """Read with a pause after some requests, in which a writer makes some requests."""
     server = FakeZooKeeper()
     writer, reader = server.session(), server.session()
     base = store(writer, "w").publish(BEFORE, NO_PLAN)

@@ -140,7 +140,7 @@ class Game:
         return member._replace(doing=READ, running=running, seen=())
 
     def is_settled(self, world: World) -> bool:
-        """Return whether all instances run exactly what the last plan assigns."""
+        """Return whether all instances run exactly their lanes of the last plan."""
         last = self.plans[-1]
         for number, member in enumerate(world.members):
             wanted = {

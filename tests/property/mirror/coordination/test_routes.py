@@ -52,7 +52,7 @@ native = st.dictionaries(st.sampled_from(CLUSTERS), st.frozensets(st.sampled_fro
 
 
 class Copying:
-    """Copies what `RouteJudge` allows. A record is the list of the clusters and topics where it was."""
+    """Copies according to the verdicts of `RouteJudge`. A record is the list of its clusters and topics."""
 
     def __init__(self, routes: list[Route], native: dict[str, frozenset[str]]) -> None:
         self.routes = routes

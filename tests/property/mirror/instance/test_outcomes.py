@@ -35,7 +35,7 @@ WRITES = 12
 
 
 class Service:
-    """Two instances, of which the first leads until its session expires."""
+    """Two instances; the first one leads until its session expires."""
 
     def __init__(self) -> None:
         self.server = FakeZooKeeper()

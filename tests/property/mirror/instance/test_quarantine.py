@@ -1,4 +1,4 @@
-"""Quarantine of exactly those datastreams that crash their workers; the others are copied."""
+"""Quarantine of exactly those datastreams that crash their workers; every other one is copied."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
 
 
 def explore() -> tuple[set[World], list[tuple[World, LifecycleEvent, World, Actions]]]:
-    """Return every reachable world, and every step between two of them."""
+    """Return every reachable world and every step."""
     seen = {World()}
     waiting = deque(seen)
     steps = []

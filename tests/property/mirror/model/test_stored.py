@@ -54,7 +54,7 @@ SINCE = to_document(a_datastream(start=StartPosition.TIMESTAMP, start_ms=1_795_2
 
 
 def with_some_changed(document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw the document with any fields replaced or missing, including those of nested mappings."""
+    """Draw the document with any fields replaced or missing, including nested ones."""
 
     def below(value: object) -> st.SearchStrategy[Any]:
         inner = with_some_changed(value) if isinstance(value, dict) else st.just(value)

@@ -53,7 +53,7 @@ class Flow:
 
 
 def lost(flows: list[Flow], capacity: float, seconds: float, *, deadline_first: bool) -> set[int]:
-    """Return the partitions that lose records; in either mode those that are caught up are served first."""
+    """Return the partitions that lose records; in either mode caught-up lanes are served first."""
     before, found = Precedence(), set[int]()
     now = 0.0
     while now < seconds:
