@@ -328,7 +328,7 @@ def test_the_events_of_a_revoked_token_end(besieged: Besieged) -> None:
     def is_known() -> bool:
         return httpx.get(url, headers={"Authorization": headers["Authorization"]}).status_code == 200
 
-    wait_until(is_known, "the token is known")
+    wait_until(is_known, "the token is valid")
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as answer:
         lines = answer.iter_lines()
         assert any(line.startswith("id: ") for line in lines)
@@ -431,10 +431,12 @@ def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> Non
     make_topic(source, topic, 2)
     made = besieged.ask("bills", "POST", "/v1/datastreams", a_body("few", topic))
     assert made.status_code == 201, made.text
-    wait_until(lambda: topic in besieged.ask("viewer", "GET", "/v1/plan").text, "it is copied")
+    wait_until(lambda: topic in besieged.ask("viewer", "GET", "/v1/plan").text, "the topic is planned")
     grow_topic(source, topic, 20)
     shown = "/v1/datastreams/few"
-    wait_until(lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the growth waits")
+    wait_until(
+        lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the new partitions wait"
+    )
     refused = besieged.ask("bills", "POST", "/v1/datastreams?dry_run=true", a_body("forged", topic))
     besieged.refuses(refused, 403, "4 partitions together, of which 21 are taken", "bills")
     assert besieged.ask("bills", "DELETE", shown).status_code == 202

@@ -130,15 +130,17 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     produce(kafka_pair.source.address, calm, first)
     wait_for_copy(kafka_pair, calm, len(first))
     for instance in (one, two):
-        wait_until(partial(is_well, instance), "both take part")
+        wait_until(partial(is_well, instance), "both instances are healthy")
     write_hostile(session, calm)
     bad = {*HOSTILE, "bad-bytes"}
     for instance in (one, two):
         wait_until(partial(shows, instance, bad), "every problem is shown")
     leader = one if one.health()["is_leading"] else two
-    wait_until(lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names them")
+    wait_until(
+        lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names the bad datastreams"
+    )
     assert (harmed(one), harmed(two)) == ({}, {})
-    wait_until(lambda: session.children("/requests") == (), "every request is answered")
+    wait_until(lambda: session.children("/requests") == (), "every request has an outcome")
     told = {(event["kind"], event["datastream"]) for event in two.rest.get("/v1/events", limit=1000)}
     assert {("problem", name) for name in bad} | {("request", "nobody")} <= told
     create_datastream(two, "late", late)
@@ -148,12 +150,12 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     wait_for_copy(kafka_pair, late, len(second))
     one.terminate()
     three = new_instance("three")
-    wait_until(partial(shows, three, bad), "a restarted instance shows them too")
+    wait_until(partial(shows, three, bad), "a restarted instance also shows them")
     for name in bad:
         three.rest.delete(f"/v1/datastreams/{name}")
     for instance in (two, three):
-        wait_until(partial(shows, instance, set()), "no problem is left")
-        wait_until(partial(is_well, instance), "all is well")
+        wait_until(partial(shows, instance, set()), "no problem remains")
+        wait_until(partial(is_well, instance), "the instance is healthy")
     assert {one["name"] for one in three.rest.get("/v1/datastreams")} == {"calm", "late"}
     assert by_partition(read_all(kafka_pair.destination.address, f"copy.{calm}")) == by_partition(
         first + second
@@ -180,14 +182,14 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     def reason() -> str:
         return problems(instance).get("poison", "")
 
-    wait_until(lambda: "signal 9" in reason(), "the lane is found", interval_seconds=0.3)
+    wait_until(lambda: "signal 9" in reason(), "the lane is identified", interval_seconds=0.3)
     for topic in (calm, poison):
         produce(kafka_pair.source.address, topic, second)
     wait_for_copy(kafka_pair, calm, len(first) + len(second))
     found = instance.health()["parts"]["lanes of poison"]
     assert (found["is_well"], "signal 9" in found["sentence"]) == (False, True)
     expected = {("calm", "copying", False), ("poison", "paused", True)}
-    wait_until(lambda: phases(instance) == expected, "lanes of calm copy, those of poison are paused")
+    wait_until(lambda: phases(instance) == expected, "only the lanes of poison are paused")
     told = [one for one in instance.rest.get("/v1/events", limit=1000) if one["kind"] == "problem"]
     assert any(one["datastream"] == "poison" and "signal 9" in one["sentence"] for one in told)
     assert not any(one["datastream"] == "calm" and "signal 9" in one["sentence"] for one in told)
@@ -195,4 +197,4 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     assert by_partition(read_all(there, f"copy.{calm}")) == by_partition(first + second)
     assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "a record was repeated"
     instance.rest.delete("/v1/datastreams/poison")
-    wait_until(lambda: "lanes of poison" not in ill(instance), "it is gone")
+    wait_until(lambda: "lanes of poison" not in ill(instance), "the problem is resolved")

@@ -104,7 +104,7 @@ class Tenants:
             assert self.ask(number, "GET", f"/v1/datastreams/{quoted}").status_code in {200, 404}
             assert self.ask(number, "DELETE", f"{door}/{quoted}").status_code in {200, 202, 404, 405}, name
         for number in range(len(self.instances)):
-            eventually(lambda number=number: self.names(number) == {"good"}, "only the good one is left")  # type: ignore[misc]
+            eventually(lambda number=number: self.names(number) == {"good"}, "only good is left")  # type: ignore[misc]
 
     def check_good(self) -> None:
         """Check that new records are copied, and that both instances respond."""
@@ -205,6 +205,6 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
     tenants.check_good()
     tenants.delete_all_but_good()
     tenants.check_good()
-    eventually(lambda: session.children("/requests") == (), "every request is answered")
+    eventually(lambda: session.children("/requests") == (), "every request has an outcome")
     copied = read_all(kafka_pair.destination.address, f"copy.{tenants.topic}")
     assert by_partition(copied) == by_partition(tenants.records)

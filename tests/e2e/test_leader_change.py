@@ -85,7 +85,7 @@ def test_the_next_leader_plans_by_the_same_day(
     )
     with traffic(kafka_pair.source.address, name):
         wait_until(lambda: group(first)["tasks"] >= 4, "the load needs tasks")
-    calm = wait_until(lambda: needing_one(group(first)), "the load has gone")
+    calm = wait_until(lambda: needing_one(group(first)), "the load has dropped")
     assert "kept because" in calm["reasons"][0]
     session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root))
     session.start()
@@ -96,9 +96,9 @@ def test_the_next_leader_plans_by_the_same_day(
         first.kill()
         wait_until(
             lambda: sum(at_ms > before for at_ms in observed_at(session)) >= NEWEST,
-            "the next leader has observed often enough to plan by its own",
+            "the next leader has enough observations of its own",
         )
         newest = max(observed_at(session))
-        wait_until(lambda: max(observed_at(session)) > newest, "and has planned by it")
+        wait_until(lambda: max(observed_at(session)) > newest, "the next leader has planned with them")
     assert len(second.rest.get("/v1/plan")["tasks"]) == calm["tasks"]
     assert "kept because" in group(second)["reasons"][0]

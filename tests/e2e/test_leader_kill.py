@@ -146,7 +146,7 @@ def test_what_was_acknowledged_is_stored_and_no_version_was_overwritten_unseen(
 ) -> None:
     instances = [new_instance(name) for name in ("one", "two")]
     first, second = instances
-    wait_until(lambda: len(first.rest.get("/v1/instances")) == 2, "both are here")
+    wait_until(lambda: len(first.rest.get("/v1/instances")) == 2, "both instances have joined")
     leader = first if first.rest.get("/v1/instances")[0]["name"] == first.name else second
     other = second if leader is first else first
     for number in range(SHARED):
@@ -168,8 +168,8 @@ def test_what_was_acknowledged_is_stored_and_no_version_was_overwritten_unseen(
         for one in writers:
             one.close()
     assert not failures, failures
-    wait_until(lambda: other.rest.get("/v1/health")["is_leading"], "the other one leads")
-    wait_until(lambda: "INITIALIZING" not in statuses(other).values(), "all that is new is looked after")
+    wait_until(lambda: other.rest.get("/v1/health")["is_leading"], "the other instance leads")
+    wait_until(lambda: "INITIALIZING" not in statuses(other).values(), "every new datastream is initialized")
     check(history, other)
 
 

@@ -95,6 +95,12 @@ def test_each_datastream_is_planned_by_the_loads_that_it_chooses(
     assert any("placement.load_provider" in reason for reason in planning(one, "counted")["reasons"])
     choose(one, "chosen", None)
     choose(one, "plain", "steady")
-    wait_until(partial(has_tasks, one, "plain", 3), "the other one chooses it", interval_seconds=2)
-    wait_until(partial(has_tasks, one, "chosen", 1), "it goes by the service's again", interval_seconds=2)
+    wait_until(
+        partial(has_tasks, one, "plain", 3), "the other datastream uses the provider", interval_seconds=2
+    )
+    wait_until(
+        partial(has_tasks, one, "chosen", 1),
+        "the datastream uses the service's provider again",
+        interval_seconds=2,
+    )
     copies(kafka_pair, topics, first, second)

@@ -97,12 +97,12 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
     )
     service = Service(instance, name)
     service.create()
-    wait_until(lambda: service.is_said("are unknown", is_well=True), "nothing was measured yet")
+    wait_until(lambda: service.is_said("are unknown", is_well=True), "the loads are unknown")
     assert service.preview()["loads_known"] is False
     with closing(PinotClient(pinot_settings(pinot))) as client:
         _put_loads(MetricsWorld(client, kafka_pair.destination.address), name, service.tasks()[0])
-    wait_until(lambda: service.is_said("are known", is_well=True), "loads are known")
-    wait_until(lambda: service.preview()["moves"], "the heavy partitions would be separated")
+    wait_until(lambda: service.is_said("are known", is_well=True), "the loads are known")
+    wait_until(lambda: service.preview()["moves"], "a preview separates the heavy partitions")
     assert not [sentence for sentence in service.events() if "are unavailable" in sentence]
     scene = Scene(kafka_pair, instance)
     scene.name = name
@@ -110,8 +110,10 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
     with frozen(pinot.pid):
         scene.wait_for("Pinot is frozen", _is_shown)
         _is_away(service)
-    wait_until(lambda: service.is_said("are known", is_well=True), "Pinot is back")
-    wait_until(lambda: service.events()[0].startswith("over, after"), "and an event says so")
+    wait_until(lambda: service.is_said("are known", is_well=True), "the loads are known again")
+    wait_until(
+        lambda: service.events()[0].startswith("over, after"), "an event reports the end of the outage"
+    )
     scene.mark()
     with way.delayed(SLOW_SECONDS):
         scene.wait_for("Pinot is slow", _is_slow)
@@ -166,7 +168,7 @@ def _is_away(service: Service) -> None:
     assert service.is_said("are unavailable since", "last known", is_well=False)
     assert "are unavailable" in service.events()[0]
     # The first dry run may still use a response from a few seconds ago.
-    preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run goes by the last known loads")
+    preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run uses the last known loads")
     assert preview["loads_known"]
     assert preview["moves"], preview
 

@@ -341,11 +341,11 @@ def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, sour
             source.kill()
             set_rates({})
             for _ in range(JUDGEMENTS):
-                wait_until(stream.is_judged_halted, "a judgement reports that the dead source is not copied")
+                wait_until(stream.is_judged_halted, "a judgement reports that copying has stopped")
             assert CLOSED not in loop.events(monitor), "the incident was closed although no records flow"
             source.start()
         wait_until(lambda: CLOSED in loop.events(monitor), "the incident is closed")
-        wait_until(lambda: stream.judgement() == (0, "within"), "a judgement says so, too")
+        wait_until(lambda: stream.judgement() == (0, "within"), "a judgement reports the recovery")
         assert stream.budget_left() < 1, "late records and the outage have not used the budget"
     _audit(stream, writing.written)
     stream.delete()
@@ -363,7 +363,7 @@ def _loads_are_known(stream: Stream, heavy: set[int]) -> None:
     assert set(loads) == set(range(PARTITIONS))
     assert all((rate > HEAVY / 2) == (number in heavy) for number, rate in loads.items()), loads
     assert stream.together(*heavy)
-    wait_until(lambda: stream.judgement() == (1, "breached"), "what one task cannot bear is late")
+    wait_until(lambda: stream.judgement() == (1, "breached"), "the records of the overfull task are late")
 
 
 def _heavy_partitions_are_separated(stream: Stream, first: int, second: int) -> None:
@@ -410,11 +410,11 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
         wait_until(lambda: min(stream.loads().values(), default=0.0) > LITTLE / 2, "the loads are known")
         assert len(stream.tasks()) == 1
         set_rates(dict.fromkeys(everywhere, MUCH))
-        wait_until(lambda: _is_spread(stream), "more tasks, as the load needs")
+        wait_until(lambda: _is_spread(stream), "enough tasks for the load")
         assert "loads changed" in plan_of(loop.instance.rest)["reason"]
-        wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every one of them copies")
+        wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every task copies")
         set_rates(dict.fromkeys(everywhere, LITTLE))
-        wait_until(lambda: len(stream.tasks()) == 1, "one task, as what is remembered needs no more")
+        wait_until(lambda: len(stream.tasks()) == 1, "one task, as the remembered load needs no more")
     stream.is_copied(writing.written)
     code, row = stream.audit()
     assert (code, row["missing"], row["duplicates"], row["foreign"]) == (0, 0, 0, 0)
@@ -425,8 +425,6 @@ def _is_spread(stream: Stream) -> bool:
     """Return whether the loads in Pinot exceed one task and fit into those of the plan.
 
     The result is independent of the write rate of a busy machine.
-
-    The test does not depend on how much a busy machine writes.
     """
     loads, tasks = stream.loads(), stream.tasks()
     carried = [sum(loads.get(number, inf) for number in numbers) for numbers in tasks.values()]

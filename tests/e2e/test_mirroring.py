@@ -52,7 +52,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     topic = f"failover-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 6, retention_ms="-1")
     instances = {name: new_instance(name) for name in ("one", "two")}
-    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, "both are here")
+    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, "both instances have joined")
     create_datastream(instances["one"], "failover", topic, limits={"min_tasks": 4})
     first, second = some_records(6, 600, "a"), some_records(6, 600, "b")
     produce(kafka_pair.source.address, topic, first)
@@ -87,7 +87,7 @@ def test_a_quota_holds_over_all_instances_together(kafka_pair: KafkaPair, new_in
     records = [Record(number % 4, None, value, (), 1_700_000_000_000) for number in range(400)]
     produce(kafka_pair.source.address, topic, records, **{"batch.size": 20_000})
     instances = [new_instance("one"), new_instance("two")]
-    eventually(lambda: len(instances[0].rest.get("/v1/instances")) == 2, "both are here")
+    eventually(lambda: len(instances[0].rest.get("/v1/instances")) == 2, "both instances have joined")
     began = time.monotonic()
     metadata = {"owner": "tests", "headrace.bytes-per-second": "500000"}
     create_datastream(instances[0], "quota", topic, limits={"min_tasks": 4}, metadata=metadata)

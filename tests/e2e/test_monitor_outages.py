@@ -92,19 +92,21 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
         create_datastream(instance, name, name, objective={"milliseconds": 3_000})
         wait_until(lambda: _has_arrived(instance, name), "records arrive in time")
         with frozen(destination.nodes[0].pid):
-            wait_until(lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "that is the cause")
-            wait_until(lambda: _is_called(hook, name, 0), "and somebody is called")
+            wait_until(
+                lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "the destination is the cause"
+            )
+            wait_until(lambda: _is_called(hook, name, 0), "an alert is sent")
             assert nothing_was_moved(instance, name)
-        wait_until(lambda: _all_is_resolved(hook, name), "its end is told")
-        wait_until(lambda: is_over(instance, name), "the incident is over")
+        wait_until(lambda: _all_is_resolved(hook, name), "the alerts are resolved")
+        wait_until(lambda: is_over(instance, name), "the incident is closed")
         told = len(told_of(hook, name))
         source.kill()
-        wait_until(lambda: _is_called(hook, name, told), "somebody is called again")
-        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "and is told why")
-        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is kept")
+        wait_until(lambda: _is_called(hook, name, told), "another alert is sent")
+        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "an alert names the source")
+        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is stored")
         assert newest["cause"] in ("", Cause.SOURCE_BOUND)
         source.start()
-        wait_until(lambda: is_over(instance, name), "it is over, too")
+        wait_until(lambda: is_over(instance, name), "the second incident is closed")
         assert nothing_was_moved(instance, name)
 
 
@@ -151,19 +153,19 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         _apply_table(pinot, kafka_pair.destination, metrics)
         create_datastream(instance, name, name, objective={"milliseconds": 1})
         running.enter_context(traffic(kafka_pair.source.address, name))
-        wait_until(lambda: FIRING in heard(hook, name), "what Pinot has of it is too late")
+        wait_until(lambda: FIRING in heard(hook, name), "an alert based on Pinot's measurements")
         assert "metrics topic" not in monitor_says(instance)
-        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
+        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")
         pinot.kill()
         wait_until(lambda: "metrics topic" in monitor_says(instance), "health names the metrics topic")
         told = len(heard(hook, name))
-        wait_until(lambda: len(heard(hook, name)) > told + 2, "it goes on")
+        wait_until(lambda: len(heard(hook, name)) > told + 2, "the alert is repeated")
         assert RESOLVED not in heard(hook, name)
         assert list(incidents(instance, name)) == [opened]
         assert incidents(instance, name)[opened]["is_late"]
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 600_000}}, "*")
-        wait_until(lambda: RESOLVED in heard(hook, name), "its end is told")
-        wait_until(lambda: is_over(instance, name), "it is over")
+        wait_until(lambda: RESOLVED in heard(hook, name), "the alert is resolved")
+        wait_until(lambda: is_over(instance, name), "the incident is closed")
         found = incidents(instance, name)
         assert list(found) == [opened], "more than one incident"
         assert Phase.RECOVERED in {one["phase"] for one in found[opened]["timeline"]}

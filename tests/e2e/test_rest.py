@@ -113,7 +113,9 @@ class World:
         self.topic = f"rest-{uuid4().hex[:8]}"
         make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
         self.instances = {name: new_instance(name) for name in ("one", "two")}
-        eventually(lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both are here")
+        eventually(
+            lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both instances have joined"
+        )
         self._written = self._repeated = 0
 
     def write(self) -> None:
@@ -239,9 +241,11 @@ def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
     world.write()
     world.await_all_but(0)
     # Before its last checkpoint was committed, one record was also behind.
-    wait_until(lambda: _standing(world, 0) == (1, 1), "the paused partition falls behind, and that is shown")
+    wait_until(lambda: _standing(world, 0) == (1, 1), "the lag of the paused partition is shown")
     partition = f"{world.topic}-0"
-    wait_until(lambda: world.paused()[partition]["lag_ms"] is not None, "the age of what waits is known")
+    wait_until(
+        lambda: world.paused()[partition]["lag_ms"] is not None, "the age of the waiting record is known"
+    )
     paused = world.paused()[partition]
     assert paused["reason"] == "why"
     assert paused["lag_ms"] >= 0
@@ -264,7 +268,7 @@ def _have_a_plan_applied(asked: Asked) -> None:
     assert asked.ask("GET", path).json()["asked_by"] is None
     applied = asked.ask("POST", f"{path}/apply", 202, json={"requested_by": "a test"}).json()["operation"]
     operation = f"/v1/operations/{applied['id']}"
-    wait_until(lambda: asked.ask("GET", operation).json()["state"] == "done", "the leader has answered")
+    wait_until(lambda: asked.ask("GET", operation).json()["state"] == "done", "the operation is done")
     assert applied["id"] in {one["id"] for one in asked.ask("GET", "/v1/operations").json()}
     assert asked.ask("GET", path).json()["asked_by"] == "a test"
     asked.ask("POST", f"{path}/apply", 409)
@@ -280,7 +284,7 @@ def _restart_from_the_start(asked: Asked, world: World) -> None:
     world.await_all_again()
     wait_until(
         lambda: all(lane["is_balanced"] for lane in asked.ask("GET", "/v1/datastreams/rest/progress").json()),
-        "every ledger adds up",
+        "every ledger is balanced",
     )
 
 
@@ -291,7 +295,7 @@ def _move_and_rebalance(asked: Asked, world: World) -> None:
     assert asked.ask("POST", "/v1/datastreams/rest/move", 202, json=body).json()["request"]
     asked.ask("POST", "/v1/datastreams/rest/move", 400, json=body | {"instance": "nobody"})
     wait_until(lambda: world.home_of(1) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
     epoch = asked.ask("GET", "/v1/plan").json()["epoch"]
     wish: dict[str, Any] = {"datastream": "rest", "full": True, "reason": "a test asks"}
     preview = asked.ask("POST", "/v1/rebalance", json=wish | {"dry_run": True}).json()
@@ -391,7 +395,9 @@ def _restore_and_forget(asked: Asked, world: World) -> None:
     asked.ask("GET", paths["forgotten"], 404)
     assert asked.ask("GET", "/v1/lost-datastreams").json() == []
     asked.ask("DELETE", "/v1/datastreams/restored", 202)
-    wait_until(lambda: asked.client.get("/v1/datastreams/restored").status_code == 404, "it is deleted")
+    wait_until(
+        lambda: asked.client.get("/v1/datastreams/restored").status_code == 404, "the datastream is deleted"
+    )
 
 
 def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
@@ -420,7 +426,7 @@ def _through_the_states(asked: Asked, world: World) -> None:
     why = {"reason": "ticket 7", "requested_by": "alice"}
     paused = asked.ask("POST", "/v1/datastreams/rest/pause", json=why).json()
     assert (paused["status"], paused["halt"]["requested_by"]) == ("PAUSED", "alice")
-    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
+    wait_until(lambda: world.running() == [], "a paused datastream has no running lanes")
     world.write()
     assert asked.ask("POST", "/v1/datastreams/rest/resume").json()["status"] == "READY"
     world.await_all_but()
@@ -435,7 +441,7 @@ def _through_the_states(asked: Asked, world: World) -> None:
     asked.ask("DELETE", "/v1/datastreams/rest", 202)
     wait_until(lambda: asked.client.get("/v1/datastreams/rest").status_code == 404, "deleted")
     assert asked.ask("GET", "/v1/datastreams").json() == []
-    wait_until(lambda: world.lanes() == [], "nothing is held")
+    wait_until(lambda: world.lanes() == [], "no lanes remain")
     world.await_all_but()  # the copied records remain
 
 
@@ -532,7 +538,7 @@ def _move_partitions(asked: Asked, world: World) -> None:
     (other,) = set(world.instances) - {world.home_of(3)}
     act(asked, "movePartitions", body={"partitions": f"{world.topic}-3", "targetHost": other})
     wait_until(lambda: world.home_of(3) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
 
 
 def _ask_for_health(asked: Asked, world: World) -> None:
@@ -547,7 +553,7 @@ def _ask_for_health(asked: Asked, world: World) -> None:
 def _stop_and_delete(asked: Asked, world: World) -> None:
     act(asked, "pause", body={"force": True})
     assert status_of(asked) == "PAUSED"
-    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
+    wait_until(lambda: world.running() == [], "a paused datastream has no running lanes")
     world.write()
     act(asked, "resume")
     world.await_all_but()
@@ -570,7 +576,7 @@ def _ask_for_diagnostics(asked: Asked, world: World) -> None:
             set(_diagnosed(asked, "/consumer_offsets")[0]["committedOffsets"].get(world.topic, ()))
             == {name[-1] for name in mine}
         ),
-        "the progress of every partition here is stored",
+        "the progress of every partition of this instance is stored",
         interval_seconds=0.3,
     )
 
@@ -597,4 +603,6 @@ def test_every_recorded_exchange_of_brooklins_client(
             for story in STORIES:
                 for exchange in exchanges(story, protocol, names):
                     replay.ask(exchange)
-            wait_until(lambda: client.get("/datastream").json()["elements"] == [], "all are deleted")
+            wait_until(
+                lambda: client.get("/datastream").json()["elements"] == [], "all datastreams are deleted"
+            )

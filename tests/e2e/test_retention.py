@@ -66,12 +66,14 @@ def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
         create_datastream(instance, name, name, quota={"bytes_per_second": BUDGET})
         # A segment is rolled by the timestamp of its first record.
         produce(source.address, name, backlog(int(time.time() * 1000))[:1])
-        wait_until(lambda: [one["lag_records"] for one in instance.lanes()] == [0], "it is copied")
+        wait_until(
+            lambda: [one["lag_records"] for one in instance.lanes()] == [0], "the first record is copied"
+        )
         produce(source.address, name, backlog(int(time.time() * 1000)), **{"batch.size": 2 * SIZE})
-        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "somebody is called")
+        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "an alert is sent")
         assert not lost(consumer, instance, name), "records were lost before the alert"
         wait_until(lambda: lost(consumer, instance, name), "records are lost")
-        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "that is said, too")
+        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "an alert reports the loss")
         instance.kill()  # a shutdown would wait for the records held back by the quota
     alarm, *_ = [one for one in told_of(hook, name) if one["labels"]["alertname"] == LOSS_AHEAD.name]
     assert alarm["annotations"]["worst_partition"] == f"{name}-0"

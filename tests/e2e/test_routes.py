@@ -183,8 +183,10 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
         assert len(read_all(address, f"{mark}-{topic}")) == 40, (address, topic)
     admin = admin_client(destination)
     admin.delete_topics([f"{mark}-a"])[f"{mark}-a"].result(timeout=PATIENCE_SECONDS)
-    wait_until(lambda: f"{mark}-a" not in topics_of(destination, mark), "it is deleted")
-    wait_until(lambda: topics_of(destination, mark).get(f"{mark}-a") == 2, "the leader makes it again")
+    wait_until(lambda: f"{mark}-a" not in topics_of(destination, mark), "the topic is deleted")
+    wait_until(
+        lambda: topics_of(destination, mark).get(f"{mark}-a") == 2, "the leader creates the topic again"
+    )
 
 
 def test_a_ring_of_three_is_cut_and_every_record_is_once_at_every_site(

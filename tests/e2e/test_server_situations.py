@@ -124,7 +124,9 @@ def failed_disk(scene: Scene, disks: tuple[Path, Path]) -> Iterator[None]:
     disk.rename(away)
     topic = f"copy.{scene.name}"
     admin = admin_client(broker.address)
-    wait_until(lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "it is offline")
+    wait_until(
+        lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "the partition is offline"
+    )
     yield
     broker.kill()
     shutil.rmtree(disk, ignore_errors=True)

@@ -80,8 +80,10 @@ def test_mirroring_goes_on_from_brooklins_committed_offsets(
 
     instance = new_instance("one", zookeeper__root=root)
     wanted = {number: list(range(COUNT)) for number in COMMITTED} | {HELD: list(range(COMMITTED[HELD]))}
-    wait_until(lambda: copied(destination, topic) == wanted, "what Brooklin had not copied arrives")
+    wait_until(
+        lambda: copied(destination, topic) == wanted, "the records that Brooklin had not copied arrive"
+    )
     path = f"/v1/datastreams/stream-{salt}/resume-partitions"
     instance.rest.post(path, {"partitions": {topic: str(HELD)}})
     wanted[HELD] = list(range(COUNT))
-    wait_until(lambda: copied(destination, topic) == wanted, "the paused partition goes on, too")
+    wait_until(lambda: copied(destination, topic) == wanted, "the paused partition continues too")

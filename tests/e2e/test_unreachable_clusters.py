@@ -95,7 +95,7 @@ def test_clusters_that_do_not_answer_hold_up_nobody_and_leave_no_threads(
             seen.append(threads(instance))
     for one in creations:
         one.result()
-    wait_until(lambda: dead <= problems(instance), "every cluster that does not answer is shown")
+    wait_until(lambda: dead <= problems(instance), "every unresponsive cluster is shown")
     more = some_records(3, 300, "b")
     produce(kafka_pair.source.address, topic, more)
     wait_for_copy(kafka_pair, topic, len(records) + len(more))
@@ -103,8 +103,8 @@ def test_clusters_that_do_not_answer_hold_up_nobody_and_leave_no_threads(
     assert most - before < DEAD * CLIENT_THREADS / 2, "dead clusters have clients with threads"
     for name in sorted(dead):
         instance.rest.delete(f"/v1/datastreams/{name}")
-    wait_until(lambda: names(instance) == {"healthy"}, "the others are gone")
+    wait_until(lambda: names(instance) == {"healthy"}, "the other datastreams are deleted")
     # Threads of REST end at a later request only.
-    wait_until(lambda: names(instance) and threads(instance) < before + OF_A_KIND, "their threads too")
+    wait_until(lambda: names(instance) and threads(instance) < before + OF_A_KIND, "the threads have ended")
     copied = read_all(kafka_pair.destination.address, f"copy.{topic}")
     assert by_partition(copied) == by_partition(records + more)

@@ -165,7 +165,9 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         updated.patch(change)
         with pytest.raises(StaleVersion):
             updated.rest.patch(PATH, change, version)
-        wait_until(lambda: updated.copying() == updated.partitions(stays, comes), "one topic for another")
+        wait_until(
+            lambda: updated.copying() == updated.partitions(stays, comes), "one topic replaces another"
+        )
         traffic.await_rounds(5)
 
         updated.patch({"metadata": {"headrace.bytes-per-second": "100000"}})
@@ -180,14 +182,15 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         with pytest.raises(RefusedFields, match=r"/destination/name.*; /start"):
             updated.patch({"destination": {"name": "else.*"}, "start": "latest"})
         updated.patch({"metadata": {"headrace.bytes-per-second": None}})
-        wait_until(
-            lambda: not any(one["reason"] for one in updated.lanes().values()), "nothing does any more"
-        )
+        wait_until(lambda: not any(one["reason"] for one in updated.lanes().values()), "no lane is held back")
         traffic.await_rounds(5)
 
         assert updated.writers(stays) == writers, "a lane was restarted"
         updated.patch({"source": {"topics": "|".join(updated.topics)}})
-        wait_until(lambda: updated.copying() == updated.partitions(*updated.topics), "it comes back")
+        wait_until(
+            lambda: updated.copying() == updated.partitions(*updated.topics),
+            "the third topic is copied again",
+        )
         traffic.await_rounds(5)
     wanted = {number: list(range(traffic.rounds)) for number in range(PARTITIONS)}
     for topic in updated.topics:
@@ -201,7 +204,7 @@ def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is
 ) -> None:
     instances = [new_instance(name) for name in ("one", "two")]
     updated = Updated(kafka_pair, instances[0])
-    wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "it is ready")
+    wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "the datastream is ready")
     for turn in range(5):
         version = updated.rest.version(PATH)
         outcomes = _at_once(instances, turn, version)
@@ -249,14 +252,14 @@ def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
             "metadata": {"owner": "tests", "system.taskPrefix": "updated"},
         },
     )
-    wait_until(lambda: first.get(mate)["status"] == "READY", "the other is ready")
+    wait_until(lambda: first.get(mate)["status"] == "READY", "the other datastream is ready")
     for turn in range(3):
         answers = _pauses_beside_changes(instances, turn, (first.version(group), first.version(mate)))
         assert {one.status_code for one in answers.values()} <= {200, 409, 412}
         (done,) = [number for number in range(4) if answers[number].is_success]
         changed = [str(number) for number in (4, 5) if answers[number].is_success]
         for one in instances:
-            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "it is seen everywhere")
+            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "every instance shows the pause")
             metadata = one.rest.get(mate)["metadata"]
             assert [value for key, value in metadata.items() if key == f"m{turn}"] == changed
         resumed = first.post(f"{group}/resume")["datastreams"]
@@ -304,7 +307,7 @@ def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
     assert sorted(one.status_code for one in answers.values()) == [200, *[412] * 5]
     (done,) = [one for one in answers.values() if one.is_success]
     for one in instances:
-        wait_until(lambda one=one: one.rest.version(PATH) == done.headers["ETag"], "it is seen everywhere")  # type: ignore[misc]
+        wait_until(lambda one=one: one.rest.version(PATH) == done.headers["ETag"], "every instance has it")  # type: ignore[misc]
         seen = one.rest.get(PATH)
         assert [seen[field] for field in ("status", "pauses")] == [
             done.json()[field] for field in ("status", "pauses")
@@ -357,7 +360,7 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
     first, second = new_instance("one"), new_instance("two")
     updated = Updated(kafka_pair, first)
     everything = updated.partitions(updated.topics[0], updated.topics[2])
-    wait_until(lambda: updated.copying() >= everything, "all is copied")
+    wait_until(lambda: updated.copying() >= everything, "every partition is copied")
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "0-0"}
     url = f"http://{second.address}/v1/events"
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as stream:
@@ -367,13 +370,13 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
         assert (planned["kind"], "4 partitions" in planned["sentence"]) == ("plan", True)
         second.rest.post(f"{PATH}/pause", {"for_seconds": 0.1, "reason": "tests"})
         assert next(one for one in heard if one["kind"] == "command" and "resumed" in one["sentence"])
-        wait_until(lambda: updated.copying() >= everything, "all is copied again")
+        wait_until(lambda: updated.copying() >= everything, "every partition is copied again")
         plan = first.rest.post(f"{PATH}/plan", {"full": True})
         operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "alice"})["operation"]
         with pytest.raises(IllegalTransition, match="alice"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
         path = f"/v1/operations/{operation['id']}"
-        wait_until(lambda: first.rest.get(path)["state"] != "queued", "the leader has answered")
+        wait_until(lambda: first.rest.get(path)["state"] != "queued", "the operation has an outcome")
         assert first.rest.get(path)["state"] == second.rest.get(path)["state"] == "done"
 
 

@@ -67,7 +67,7 @@ class Flow:
 
 def sequences(instance: RunningInstance) -> dict[str, int]:
     """Return the instances by the sequence number of their ZooKeeper session."""
-    found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper answers")
+    found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper responds")
     return {one["name"]: one["sequence"] for one in found}
 
 
@@ -77,7 +77,7 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     settings = {"zookeeper__servers": ensemble.address, "zookeeper__session_timeout_seconds": "10"}
     instances = [new_instance(name, **settings) for name in ("one", "two")]
     first = instances[0]
-    wait_until(lambda: len(sequences(first)) == 2, "both are here")
+    wait_until(lambda: len(sequences(first)) == 2, "both instances have joined")
     before = sequences(first)
     flow = Flow(kafka_pair)
     flow.mirror(first)
@@ -94,7 +94,7 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     assert sequences(first) == before, "an instance lost its session"
 
     ensemble.kill()
-    eventually(lambda: all(_has_given_up(one) for one in instances), "leases end")
+    eventually(lambda: all(_has_given_up(one) for one in instances), "the leases expire")
     for server in ensemble.servers:
         server.launch()
     for server in ensemble.servers:

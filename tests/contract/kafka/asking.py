@@ -343,5 +343,5 @@ def settled(ask: Callable[[], T], passing: frozenset[int] | set[int]) -> T:
         found.append(ask())
         return found[-1][0] not in passing
 
-    wait_until(is_settled, "an answer that lasts", interval_seconds=0.02)
+    wait_until(is_settled, "a lasting response", interval_seconds=0.02)
     return found[-1]

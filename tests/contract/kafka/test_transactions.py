@@ -119,7 +119,7 @@ def patiently(broker: BrokerClient, name: str, data: bytes) -> tuple[int, int]:
         answers.append(broker.produce(name, data, transaction=name, version=12))
         return answers[-1][0] != CONCURRENT
 
-    wait_until(is_settled, "an answer to a produce request", interval_seconds=0.02)
+    wait_until(is_settled, "a response to a produce request", interval_seconds=0.02)
     return answers[-1]
 
 
@@ -179,7 +179,9 @@ def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker.add(name, mine, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
     aborted = (mine[0], mine[1] + 1)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "the transaction is aborted"
+    )
     assert broker.producer(name, known=mine) == (0, *aborted), "not treated as a repeated request"
     assert broker.producer(name, known=aborted) == (0, mine[0], mine[1] + 2)
     other = taken(broker, name)
@@ -187,7 +189,9 @@ def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker.add(name, other, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
     stolen = (other[0], other[1] + 1)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *stolen), "it is aborted")
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *stolen), "the transaction is aborted"
+    )
 
 
 @pytest.mark.parametrize("is_implicit", [False, True])
@@ -202,7 +206,9 @@ def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
     if not is_implicit:
         broker.add(name, mine, name)
     assert broker.produce(name, batch(mine, 0), transaction=name, version=produce) == (0, 0)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "the transaction is aborted"
+    )
     settled(broker, name, 3)
     assert broker.produce(name, batch(mine, 2), transaction=name, version=produce) == (47, -1)
     assert broker.add(name, mine, name) == 90

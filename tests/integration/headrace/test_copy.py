@@ -135,7 +135,7 @@ def test_a_worker_that_ends_or_stands_still_is_replaced_and_nothing_is_lost_or_r
     write(clusters.source, topic, some, batch_size=20_000)
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some records are copied")
         (worker,) = [one for one in running_copy().children() if "headrace.copy.worker" in one.cmdline()]
         os.kill(worker.pid, how)
         document = running.result()
@@ -156,7 +156,7 @@ def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clu
         with subprocess.Popen(
             clusters.command("copy", *options), stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as running:
-            wait_until(lambda: copied_records(clusters.destination, f"copy.{topic}") > before, "it copies")  # noqa: B023
+            wait_until(lambda: copied_records(clusters.destination, f"copy.{topic}") > before, "copying")  # noqa: B023
             os.killpg(running.pid, number)
             document = json.loads(running.communicate(timeout=PATIENCE_SECONDS)[0])
         assert (running.returncode, document["complete"], document["failures"]) == (1, False, [])
@@ -207,7 +207,9 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
     with copying, ThreadPoolExecutor() as pool:
         try:
             running = pool.submit(traffic)
-            wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}") > 2_000, "it copies")
+            wait_until(
+                lambda: has_copied(clusters.destination, f"copy.{topic}") > 2_000, "more records are copied"
+            )
             for way in ((), ("--hash", "30"), (), ("--hash", "700")):
                 code, verdict, told = clusters.run("verify", *way)
                 assert (code, verdict["equal"]) == (0, True), (verdict, told)
@@ -255,7 +257,7 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     write(clusters.source, topic, records(10, 1))
     with ThreadPoolExecutor() as pool:
         first = pool.submit(clusters.run, "copy", "--state", state)
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first copy has records")
         with frozen(running_copy().pid):
             write(clusters.source, topic, records(10, 1))  # for the second copy only
             assert clusters.copy("--state", state)["complete"]

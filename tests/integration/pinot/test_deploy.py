@@ -109,7 +109,7 @@ def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowher
         kafka_pair.destination.address, table.topic, 3650, kafka_properties={"ssl.key.password": "right"}
     )
     apply(controller, {table: by_value})
-    wait_until(lambda: shown(client, table) == 0, "the segments of the table are there")
+    wait_until(lambda: shown(client, table) == 0, "the table has segments")
     placement = replace(by_value, kafka_properties={"ssl.key.password": "${PATH}"})
     assert [change.step for change in apply(controller, {table: placement})] == [
         DeploymentStep.UNCHANGED,

@@ -297,7 +297,7 @@ def test_an_incident_is_there_once_in_its_newest_state(metrics_world: MetricsWor
     def found() -> list[IncidentRow]:
         return incidents(metrics_world.client, ALL, datastream=name)
 
-    wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both, the newest first")
+    wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both incidents, newest first")
     lasts, ended = found()
     assert (lasts.closed_ms, lasts.budget_spent, lasts.worst_ms) == (None, None, None)
     assert (lasts.records_delivered, lasts.records_late) == (None, None)

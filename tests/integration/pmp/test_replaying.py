@@ -75,7 +75,7 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
         kafka.nodes[1].kill()  # its records cannot be read again
         pinot.start()
         part = range(1, len(rows))
-        wait_until(lambda: world.count(PARTITION_METRICS) in part, "a part of them", interval_seconds=0.05)
+        wait_until(lambda: world.count(PARTITION_METRICS) in part, "some of the rows", interval_seconds=0.05)
         found = knows.measured(CLUSTER, NOW, 3_600_000)
         assert 0 < len(found.loads) < len(PARTITIONS), "the result is not a partial one that looks complete"
         kept = knows.loads(CLUSTER, PARTITIONS)

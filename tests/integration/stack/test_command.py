@@ -222,12 +222,12 @@ def test_a_busy_port_is_named_with_its_user(command: Command) -> None:
 def test_breaking_off_up_leaves_no_process(command: Command, number: signal.Signals) -> None:
     log = command.home / "source" / "node-1" / "source.log"
     with command.background("up", "zookeeper", "source", "destination") as up:
-        wait_until(lambda: _running(up) and log.exists(), "the broker is being started")
+        wait_until(lambda: _running(up) and log.exists(), "the broker is starting")
         java = wait_until(lambda: _processes_of(command.home))
         up.send_signal(number)
         assert up.wait(PATIENCE_SECONDS) == (-number if number == signal.SIGKILL else 128 + number)
     if number == signal.SIGKILL:
-        wait_until(lambda: _gone(java) and not _processes_of(command.home), "what was started is gone")
+        wait_until(lambda: _gone(java) and not _processes_of(command.home), "the started processes are gone")
     assert _gone(java)
     assert _processes_of(command.home) == []
     states = {each["state"] for each in command.servers("status").values()}

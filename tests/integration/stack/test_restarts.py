@@ -119,7 +119,7 @@ def test_an_ensemble_survives_its_leader(tmp_path: Path) -> None:
         with _session(ensemble.address) as client:
             client.create_async("/kept", b"by all").get(timeout=PATIENCE_SECONDS)
         leader.kill()
-        wait_until(lambda: ensemble.leader not in (None, leader), "another leads")
+        wait_until(lambda: ensemble.leader not in (None, leader), "another server leads")
         with _session(ensemble.address) as client:
             assert client.get_async("/kept").get(timeout=PATIENCE_SECONDS)[0] == b"by all"
         leader.start()

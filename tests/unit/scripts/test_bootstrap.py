@@ -263,12 +263,12 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
         assert started.stdout is not None
         while started.stdout.readline() != "1\n":
             assert started.poll() is None
-        wait_until(lambda: log.read_text() == "1\n", "the other child runs, too")
+        wait_until(lambda: log.read_text() == "1\n", "the other child has started")
         children = psutil.Process(started.pid).children()
         assert len(children) == 2
         started.terminate()
         assert started.wait(PATIENCE_SECONDS) == 128 + signal.SIGTERM
-    wait_until(lambda: not any(child.is_running() for child in children), "they have ended")
+    wait_until(lambda: not any(child.is_running() for child in children), "the children have exited")
 
 
 def test_the_exit_status_is_that_of_the_command(project: Path) -> None:

@@ -178,7 +178,7 @@ def test_it_ends_with_its_holder(tmp_path: Path, number: signal.Signals) -> None
         assert not any(map(_is_gone, family))
         holder.send_signal(number)
         holder.wait(PATIENCE_SECONDS)
-    wait_until(lambda: _all_gone(family), "everything that was held is gone")
+    wait_until(lambda: _all_gone(family), "all processes of the command are gone")
 
 
 def test_a_deaf_command_ends_with_its_holder_too(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_what_finds_no_room_or_no_broker_is_dropped_and_counted_once_each() -> N
         at_once = topic.drops()
         assert 0 < at_once.count < 200
         assert "Queue full" in at_once.reason
-        wait_until(lambda: topic.drops().count == 200, "what had found room is given up")
+        wait_until(lambda: topic.drops().count == 200, "the queued records are dropped")
         topic.close(0.1)
     assert topic.drops().count == 200
     assert [one["event"] for one in told] == ["records are dropped"]
@@ -108,17 +108,17 @@ def test_a_broker_that_stands_still_drops_records_until_it_is_back(new_kafka: Ne
     where = KafkaCluster(bootstrap_servers=cluster.address)
     topic = RecordTopic[PlacementEvent](where, name, PlacementEvent, lambda _: "", 1.0, clock.monotonic)
     topic.publish(EVENTS)
-    wait_until(lambda: len(read_all(cluster.address, name)) == 5, "they are delivered")
+    wait_until(lambda: len(read_all(cluster.address, name)) == 5, "the records are delivered")
     assert topic.drops() == Drops()
     with capture_logs() as told:
         cluster.nodes[0].suspend()
         topic.publish(EVENTS)
-        wait_until(lambda: topic.drops().count == 5, "they are dropped")
+        wait_until(lambda: topic.drops().count == 5, "the records are dropped")
         assert topic.drops().reason
         clock.advance(5.0)
         cluster.nodes[0].resume()
         topic.publish(EVENTS)
-        wait_until(lambda: len(read_all(cluster.address, name)) >= 10, "they are delivered again")
+        wait_until(lambda: len(read_all(cluster.address, name)) >= 10, "records are delivered again")
         assert topic.drops().reason, "reported as over, although a queue is only full now and then"
         clock.advance(20.0)
         assert topic.drops() == Drops(5)

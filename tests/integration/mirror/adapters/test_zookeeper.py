@@ -141,7 +141,7 @@ def test_a_contact_is_made_while_a_caller_waits_for_answers_that_are_slow(
                     assert nodes.children("") == ()
             assert len(set(contacts)) >= 3, "only as many contacts as awaited responses"
             assert nodes.answer_seconds() >= 1.2
-            wait_until(is_quick, "it is quick again")
+            wait_until(is_quick, "responses are quick again")
         finally:
             nodes.stop()
 

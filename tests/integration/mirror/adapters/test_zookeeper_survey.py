@@ -60,7 +60,7 @@ def lonely(tmp_path: Path) -> Iterator[ZooKeeperServer]:
 def test_a_server_without_its_ensemble_serves_nobody(lonely: ZooKeeperServer) -> None:
     lonely.launch()
     settings = ZooKeeperSettings(servers=lonely.address)
-    wait_until(lambda: not look_at_servers(settings, PATIENCE_SECONDS)[0].problem, "it listens")
+    wait_until(lambda: not look_at_servers(settings, PATIENCE_SECONDS)[0].problem, "the server listens")
     (facts,) = look_at_servers(settings, PATIENCE_SECONDS)
     assert not facts.is_serving
     assert facts.release == ""

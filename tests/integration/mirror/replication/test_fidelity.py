@@ -159,7 +159,7 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     engine.start("fidelity-open")
     lane = engine.lane("fidelity-open")
     engine.run_until(
-        lambda: lane.checkpoint == 100 and lane.high_watermark == 141, "it stops at the transaction"
+        lambda: lane.checkpoint == 100 and lane.high_watermark == 141, "the lane waits at the transaction"
     )
     engine.run_for(0.7)
     assert (lane.checkpoint, lane.stable_offset) == (100, 100)
@@ -188,7 +188,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     writer.begin_transaction()
     writer.produce("fidelity-hanging", b"undecided")
     writer.flush(PATIENCE_SECONDS)
-    engine.run_until(engine.paused, "it is reported")
+    engine.run_until(engine.paused, "the transaction is reported")
     (report,) = engine.engine.reports()
     assert re.search(r"\b10 of 11\b.*\bproducer \d+\b.*\b10\b", report.reason)
     assert not engine.resumed()
@@ -239,7 +239,9 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     writer.produce(topic, b"last", b"k-last")
     writer.commit_transaction(PATIENCE_SECONDS)
     wait_until(
-        lambda: len(look(engine.source, topic)) < 400, "the cleaner has been there", interval_seconds=0.5
+        lambda: len(look(engine.source, topic)) < 400,
+        "the cleaner has compacted the log",
+        interval_seconds=0.5,
     )
     here = look(engine.source, topic)
     engine.start(topic)
@@ -270,6 +272,6 @@ def test_a_lane_stops_by_itself_at_its_end(engine: EngineUnderTest) -> None:
     make_pair(engine, "fidelity-end")
     write(engine.source, "fidelity-end", shapes(100, 1), per_batch=25)
     engine.start("fidelity-end", end_offset=50)
-    engine.run_until(engine.stopped, "it stops")
+    engine.run_until(engine.stopped, "the lane stops")
     assert engine.stopped()[0].next_offset == 50
     assert len(look(engine.destination, "fidelity-end")) == 50

@@ -67,7 +67,7 @@ def test_a_topic_that_is_forbidden_pauses_and_resumes_when_it_is_allowed(
     with Forbidden(engine.source, topic, operation):
         for name in (bad, good):
             engine.start(name, destination=f"copy.{name}")
-        engine.run_until(engine.paused, "the forbidden one pauses")
+        engine.run_until(engine.paused, "the forbidden lane pauses")
         engine.run_to(good, [20])
         (pause,) = engine.paused()
         assert pause.key.partition.topic == bad

@@ -40,7 +40,8 @@ def delete(address: str, topics: Sequence[str]) -> None:
     for future in admin.delete_topics(list(topics)).values():
         future.result(PATIENCE_SECONDS)
     wait_until(
-        lambda: not admin.list_topics(timeout=PATIENCE_SECONDS).topics.keys() & set(topics), "they are gone"
+        lambda: not admin.list_topics(timeout=PATIENCE_SECONDS).topics.keys() & set(topics),
+        "the topics are deleted",
     )
 
 
@@ -59,23 +60,23 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
     write(source, topic, numbered(0, 10))
     former.start(topic, policy=CONTINUE)
     former.run_to(topic, [10])
-    former.run_until(lambda: not former.lane(topic).dirty, "its progress is stored")
+    former.run_until(lambda: not former.lane(topic).dirty, "the progress is stored")
     former.crash()
     write(target.address, topic, numbered(0, 1, "another's"))
     later = new_engine(source, target.address)
     later.start(topic, policy=CONTINUE)
     lane = later.lane(topic)
-    later.run_until(lambda: lane.reader is not None and lane.is_writable, "it reads")
+    later.run_until(lambda: lane.reader is not None and lane.is_writable, "the lane reads")
     target.nodes[0].suspend()
     try:
         write(source, topic, numbered(10, 5))
-        later.run_until(lambda: lane.position == 15, "it has something to send")
+        later.run_until(lambda: lane.position == 15, "the lane has records to send")
         delete(source, [topic])
-        later.run_until(later.paused, "it is to pause")
+        later.run_until(later.paused, "a pause is reported")
         assert not lane.is_drained, "drained before the batches were sent"
     finally:
         target.nodes[0].resume()
-    later.run_until(lambda: lane.state is LaneState.PAUSED, "it pauses")
+    later.run_until(lambda: lane.state is LaneState.PAUSED, "the lane pauses")
     make_topic(source, topic)
     write(source, topic, numbered(0, 7, "new"))
     later.run_until(lambda: lane.checkpoint == 7, "the new topic is copied")
@@ -121,7 +122,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
         store_progress(engine, topic, {**stored, "epoch": claimed})
         halting = new_engine(source.address, engine.destination, progress_topic=progress)
         halting.start(topic)
-        halting.run_until(halting.paused, "it halts")
+        halting.run_until(halting.paused, "the lane halts")
         assert f"diverges at offset {parts_at} " in halting.paused()[0].reason
         halting.crash()
     store_progress(engine, topic, {**stored, "epoch": 0})
@@ -129,7 +130,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     going_on.start(topic, policy=CONTINUE)
     going_on.run_until(lambda: len(values(engine.destination, topic)) == 90, "the new history is copied")
     lane = going_on.lane(topic)
-    going_on.run_until(lambda: lane.checkpoint == 60, "all of it")
+    going_on.run_until(lambda: lane.checkpoint == 60, "the checkpoint is at the end")
     assert (lane.life, lane.ledger.start, lane.ledger.is_balanced) == (1, 30, True)
     assert "diverges at offset 30" in lane.gaps[-1]
     assert lane.offset_map.forward(29).offset == 29

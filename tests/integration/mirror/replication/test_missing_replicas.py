@@ -61,7 +61,7 @@ def test_partitions_without_enough_replicas_say_why_and_hold_up_no_others(
         assert all(lane.checkpoint == 10 for lane in safe)
     engine.run_until(
         lambda: all("safe-" in lane.stalled_by and ", since 2" in lane.stalled_by for lane in safe),
-        "what they wait for is said",
+        "the waiting lanes report the reason",
     )
     assert all(
         "REQUEST_TIMED_OUT" in lane.stalled_by or "NOT_ENOUGH_REPLICAS" in lane.stalled_by for lane in safe
@@ -73,7 +73,7 @@ def test_partitions_without_enough_replicas_say_why_and_hold_up_no_others(
 
     target.nodes[1].start()
     engine.run_to("safe", [20] * PARTITIONS)
-    engine.run_until(lambda: not any(lane.stalled_by for lane in safe), "nothing waits")
+    engine.run_until(lambda: not any(lane.stalled_by for lane in safe), "no lane waits")
     write(source.address, "safe", records(120, 60))
     engine.run_to("safe", [30] * PARTITIONS)
     assert not any(lane.is_slow for lane in safe)

@@ -68,7 +68,7 @@ def test_a_new_destination_may_begin_at_the_end(engine: EngineUnderTest) -> None
     topic, policy = "renamed-latest", CopyPolicy()
     second = after(engine, topic, f"a.{topic}", f"b.{topic}", crash=False, policy=policy)
     second.start(topic, destination=f"b.{topic}", group=topic, policy=policy, start=StartPosition.LATEST)
-    second.run_until(lambda: second.lane(topic).state is LaneState.COPYING, "its end is found")
+    second.run_until(lambda: second.lane(topic).state is LaneState.COPYING, "the lane copies from the end")
     write(engine.source, topic, numbered(100, 3))
     second.run_to(topic, [103])
     assert [record.value for record in look(engine.destination, f"b.{topic}")] == [b"100", b"101", b"102"]

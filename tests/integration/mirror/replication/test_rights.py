@@ -208,7 +208,7 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     access = {SOURCE: users.access("reader"), "destination": users.access("writer")}
     engine = new_engine(broker.address, broker.address, access=access)
     engine.start(topic, destination=f"copy.{topic}")
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     assert reason in engine.paused()[0].reason
     assert topic in engine.paused()[0].reason or missing == "progress"
     engine.run_for(3.0)
@@ -235,7 +235,7 @@ def test_a_right_on_the_progress_topic_that_is_missing_is_named(
     access = {SOURCE: users.access("reader"), "destination": users.access("writer")}
     engine = new_engine(broker.address, broker.address, access=access, progress_topic=progress)
     engine.start(topic, destination=f"copy.{topic}")
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     assert re.search(rf"\bCreate\b.*\bRead\b.*\bWrite\b.*{progress}", engine.paused()[0].reason)
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])
@@ -252,9 +252,9 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     admin, copy = KafkaAdmin(users.settings("writer")), f"copy.{prefix}-orders"
     admin.create(TopicDescription(copy, described.partitions, settings=described.settings))
     admin.create(TopicDescription(f"measured.{prefix}", 1))
-    eventually(lambda: admin.list_topics().keys() >= {copy, f"measured.{prefix}"}, "the topics are there")
+    eventually(lambda: admin.list_topics().keys() >= {copy, f"measured.{prefix}"}, "the topics exist")
     admin.grow(copy, 3)
-    eventually(lambda: admin.list_topics()[copy] == 3, "it has grown")
+    eventually(lambda: admin.list_topics()[copy] == 3, "the topic has grown")
     events = placement_event_topic(users.settings("writer"), f"measured.{prefix}")
     events.publish(
         [PlacementEvent(1, "key", ChangeKind.PLAN, 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")]

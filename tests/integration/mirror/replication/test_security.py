@@ -175,7 +175,7 @@ def test_certificates_on_both_sides(
 def refusal(engine: EngineUnderTest, topic: str) -> str:
     make_topic(engine.destination, topic)
     engine.start(topic)
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     return engine.paused()[0].reason
 
 

@@ -63,7 +63,8 @@ def test_lanes_begin_where_the_group_stood(
     engine.run_to(topic, [20, 20, 20])
     assert numbers(engine, topic, 3) == [list(range(7, 20)), [], uncommitted]
     engine.run_until(
-        lambda: committed(engine.source, f"{topic}-group", topic, 0) == 20, "the group moves on with us"
+        lambda: committed(engine.source, f"{topic}-group", topic, 0) == 20,
+        "the lane commits offsets of the group",
     )
 
 
