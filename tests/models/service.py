@@ -77,7 +77,7 @@ class Node:
         self.heard_at = world.clock.monotonic()
 
     def _faults(self, _: Operation) -> Fault | None:
-        """Let another node act or fail the request, between any two requests."""
+        """Let another node act before some requests, and return a fault for some."""
         world, random = self.world, self.world.random
         if world.is_calm:
             return None
@@ -297,7 +297,7 @@ class Simulation:
         assert all(0 < one.plan_epoch <= epoch for one in found if one.plan_epoch is not None), found
 
     def _judge_ends(self) -> None:
-        """Check that remaining pauses with an expiry have expired, with one event each; others have none."""
+        """Check that pauses with an expiry, unless removed before, have expired with one event each."""
         datastreams = [one.datastream for one in self.definitions.all().readable]
         left = [one for datastream in datastreams for one in datastream.pauses.values()]
         assert [one for one in left if one.until_ms is not None] == []

@@ -34,8 +34,7 @@ _TIGHT: Final = {
 }
 """Small limits for the engine; batches have a few hundred bytes."""
 _AWAKE_SECONDS: Final = 0.5
-"""Time that a frozen engine still runs after it wakes, until its process notices that the lease has expired.
-"""
+"""Time that a frozen engine runs after it wakes, until its process notices the expired lease."""
 _PATIENCE_SECONDS: Final = 400.0
 _CODECS: Final = (0, 0, 1, 3, 4)
 _OF_BROKERS: Final = frozenset(

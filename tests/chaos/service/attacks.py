@@ -1,4 +1,4 @@
-"""Attacks of a tenant on the service for the other tenants, with only the rights of any owner."""
+"""Attacks of a tenant that degrade the service for others, with only the rights of an owner."""
 
 from __future__ import annotations
 

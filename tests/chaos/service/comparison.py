@@ -45,9 +45,9 @@ class Findings:
 def compare(
     lives: Sequence[Sequence[Hashable]], copy: Iterable[Hashable], aborted: Collection[Hashable] = ()
 ) -> Findings:
-    """Compare the copy of a partition with the committed records of each life of its topic, oldest first.
+    """Compare the copy of a partition with the records of each incarnation of its topic, oldest first.
 
-    All records of the last life must arrive, and of each former life all up to some record.
+    All records of the last incarnation must arrive, and of each former one all up to some record.
     """
     written = Counter[Hashable]()
     places: dict[tuple[Hashable, int], tuple[int, int]] = {}

@@ -216,7 +216,7 @@ class Run:
         return time.monotonic() - began
 
     def _truth(self, tenant: Tenant) -> list[Contents]:
-        """Return the contents of each life of the topic; the last is current."""
+        """Return the contents of each incarnation of the topic; the last is current."""
         writer = self._writers[tenant.name]
         now = read_topic(self._site.source.address, tenant.topic, writer.partitions, self._site.given_up)
         return [*writer.lives, now]

@@ -111,7 +111,7 @@ RULES: Final[Mapping[Kind, Rule]] = {
     Kind.GREEDY_SOURCE: Rule(0.5, 3, 30, Resource.ATTACKER),
     Kind.BROKEN_CREATED: Rule(0.5, 3, 20, Resource.ATTACKER),
 }
-"""Rules by kind. A frozen ZooKeeper may stay frozen beyond the session timeout of the runs."""
+"""Rules by kind. A frozen ZooKeeper stays frozen longer than the session timeout of the runs."""
 OPERATOR: Final = frozenset(
     {
         Resource.DATASTREAM,

@@ -255,9 +255,7 @@ class Writer:
         try:
             client.delete_topics([self.topic], request_timeout=_CALL_SECONDS)[self.topic].result()
         except KafkaException as error:
-            if (
-                error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART
-            ):  # the response to an earlier attempt was lost
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted by an earlier attempt
                 raise
 
     def _size(self) -> int:

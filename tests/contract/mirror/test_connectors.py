@@ -136,7 +136,7 @@ def fake_address() -> Iterator[str]:
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
 def address(request: pytest.FixtureRequest) -> str:
-    """Return the bootstrap servers of both kinds of clusters."""
+    """Return the bootstrap servers of a fake or real cluster."""
     if request.param == "fake":
         found: str = request.getfixturevalue("fake_address")
         return found

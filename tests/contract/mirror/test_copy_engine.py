@@ -62,7 +62,7 @@ def fake_pair() -> Iterator[Pair]:
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.servers, pytest.mark.long])])
 def pair(request: pytest.FixtureRequest) -> Pair:
-    """Return both kinds of clusters."""
+    """Return a pair of fake or real clusters."""
     if request.param == "fake":
         fakes: Pair = request.getfixturevalue("fake_pair")
         return fakes

@@ -156,7 +156,7 @@ def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clu
         with subprocess.Popen(
             clusters.command("copy", *options), stdout=subprocess.PIPE, text=True, start_new_session=True
         ) as running:
-            wait_until(lambda: copied_records(clusters.destination, f"copy.{topic}") > before, "copying")  # noqa: B023
+            wait_until(lambda: copied_records(clusters.destination, f"copy.{topic}") > before, "it copies")  # noqa: B023
             os.killpg(running.pid, number)
             document = json.loads(running.communicate(timeout=PATIENCE_SECONDS)[0])
         assert (running.returncode, document["complete"], document["failures"]) == (1, False, [])

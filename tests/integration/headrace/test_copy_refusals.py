@@ -20,8 +20,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 COUNT: Final = 240
 OPEN: Final = str(2**63 - 1)
 REFUSED: Final = {"time": (3, 11, 100, 239), "keys": (0, 5, 6, 200), "large": (17, 130)}
-"""Offsets of invalid records by topic: within one batch of valid ones, including the first and last of all.
-"""
+"""Offsets of invalid records by topic, in one batch with valid ones; some are its first or last."""
 LIMITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "time": ({"message_timestamp_after_max_ms": OPEN}, {"message_timestamp_after_max_ms": "60000"}),
     "keys": ({}, {"cleanup_policy": "compact"}),

@@ -1,4 +1,4 @@
-"""Documents of `headrace plan`: valid inputs, and results."""
+"""The what-if document: valid inputs, and results."""
 
 from __future__ import annotations
 

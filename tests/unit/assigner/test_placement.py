@@ -1,4 +1,4 @@
-"""Placement of tasks on hosts in the result of `headrace plan`."""
+"""Placement of tasks on hosts in the what-if report."""
 
 from __future__ import annotations
 
