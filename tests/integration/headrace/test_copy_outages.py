@@ -26,7 +26,7 @@ pytestmark = pytest.mark.deep
 
 @contextmanager
 def forwarding(port: int, address: str) -> Iterator[None]:
-    """Forward connections to the port to the address."""
+    """Forward connections at the port to the address."""
     host, _, number = address.rpartition(":")
     over = threading.Event()
     with socket.create_server(("127.0.0.1", port)) as listener:

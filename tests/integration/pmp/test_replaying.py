@@ -77,7 +77,7 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
         part = range(1, len(rows))
         wait_until(lambda: world.count(PARTITION_METRICS) in part, "some of the rows", interval_seconds=0.05)
         found = knows.measured(CLUSTER, NOW, 3_600_000)
-        assert 0 < len(found.loads) < len(PARTITIONS), "the result is not a partial one that looks complete"
+        assert 0 < len(found.loads) < len(PARTITIONS), "not a partial result that looks complete"
         kept = knows.loads(CLUSTER, PARTITIONS)
         assert rates(kept) == rates(before)
         assert {load.rate_source for load in kept.loads.values()} == {RateSource.HELD}

@@ -169,7 +169,7 @@ def test_topics_are_told_apart_until_what_was_selected_before_is_over() -> None:
     first = (SETTLED_MS + 60_000) // 10_000
     assert known == [number >= first for number in range(60)]
     alone.look([subject], moments[-1] + 600_000)
-    assert not alone.since(moments[-1] + 600_000), "no datastreams were seen for a while"
+    assert not alone.since(moments[-1] + 600_000), "known despite a time without turns"
 
 
 def test_the_group_of_a_definition_that_is_damaged_may_be_any() -> None:

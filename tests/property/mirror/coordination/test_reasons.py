@@ -73,7 +73,7 @@ def test_every_move_has_exactly_one_reason(data: st.DataObject, planner: SimpleP
         for move in decision.moves:
             reason = decision.move_reasons[move.group, move.partition]
             assert reason.strip("- ")
-            assert "strategy" not in reason, "our planners give the reasons themselves"
+            assert "strategy" not in reason, "a planner gave no reason"
             assert not reason.endswith(" left") or move.from_instance not in here
         world = replace(world, plan=decision.plan or world.plan)
 
