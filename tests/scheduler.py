@@ -34,7 +34,7 @@ class ByServers(LoadFileScheduling):
     """Scheduler that runs each file in one process, and all files with Pinot or Spark in a common one.
 
     Table names in Pinot are fixed, and a Spark session takes half a gigabyte and 20 seconds of CPU.
-    One process starts with the files without servers, and computes while the other processes wait for servers.
+    One process starts with the files without servers, and computes while the other ones wait for servers.
     """
 
     nodes: Sequence[object]
