@@ -1,8 +1,8 @@
 """Test the engine under seeded faults in virtual time: nothing lost, no duplicates, everything in order.
 
-Each day runs other seeds of the first 10,000, so that 100 days cover all of them; a failure names its seed.
+Each day runs other seeds of the first 10,000, so that 100 days cover all; a failure names its seed.
 `SIMULATION_SEED=n` repeats one seed, `SIMULATION_FIRST=n` the seeds of another day;
-`SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all of them.
+`SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all seeds.
 """
 
 from __future__ import annotations

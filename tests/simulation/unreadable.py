@@ -28,7 +28,7 @@ class UnreadableBatches:
         self._judge = judge
         self._pauses = pauses
         self._good: dict[bytes, dict[int, Content]] = {}
-        """Records by their index in the batch, for each batch (its bytes)."""
+        """Records by index in the batch, for each batch (its bytes)."""
 
     def add_undecodable(self, records: Sequence[Content], codec: int, seconds: float) -> None:
         """Append a batch with an undecodable payload and a valid checksum."""

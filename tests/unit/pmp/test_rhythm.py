@@ -112,7 +112,7 @@ def test_single_samples_have_no_rhythm_and_hours_have_theirs() -> None:
 
 
 def test_hours_reach_as_far_as_the_partition_that_is_known_best() -> None:
-    """At 50 minutes past the hour, the start of the newest hour does not show the end of its growths."""
+    """At 50 minutes past the hour, the start of the latest hour does not show the end of its growths."""
     hour_ms = NOW // HOUR_MS * HOUR_MS
     window = TimeRange.up_to(hour_ms + 50 * 60_000, 3 * HOUR_MS)
     whole = PLAIN._replace(

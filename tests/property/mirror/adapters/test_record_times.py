@@ -1,4 +1,4 @@
-"""The search for the newest timestamp up to a record succeeds and ends, for any log."""
+"""The search for the latest timestamp up to a record succeeds and ends, for any log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two calls at two instances, one of which is executed between any two requests of the other.
+"""Two calls at two instances; the second is executed between any two requests of the first.
 
 Each call is checked against the datastreams existing at that time; together they also satisfy both checks.
 """

@@ -1,6 +1,6 @@
 """Hundreds of schedules of faults for a whole service in memory: see tests/models/service.py.
 
-Each day runs other seeds of the first 10,000: 25 days of `make test-all` cover all of them. A failure names
+Each day runs other seeds of the first 10,000: 25 days of `make test-all` cover all. A failure names
 its seed. `SIMULATION_FIRST=n` runs those of another day,
 `SEEDS=10000 python -m bench coordination_simulation` all.
 """
