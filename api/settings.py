@@ -51,7 +51,7 @@ class ApiSettings(Settings):
     brooklin: BrooklinListenerSettings = BrooklinListenerSettings()
 
     @property
-    def asks_who_calls(self) -> bool:
+    def requires_authentication(self) -> bool:
         """True if callers have to authenticate."""
         access = self.access
         return bool(access.token_file or access.oidc.issuer or access.certificates)
@@ -60,7 +60,7 @@ class ApiSettings(Settings):
     def knows_callers(self) -> bool:
         """True if requests are made by principals, so that rights depend on the principal instead of the
         owner."""
-        return self.asks_who_calls or bool(self.brooklin.port)
+        return self.requires_authentication or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class ApiSettings(Settings):
         found = {}
         if not self.tls.certificate_file:
             found["TLS"] = "api.tls.certificate_file, api.tls.key_file"
-        if not self.asks_who_calls:
+        if not self.requires_authentication:
             found["authentication"] = "api.access.token_file, api.access.oidc, or api.access.certificates"
         return found
 

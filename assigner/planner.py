@@ -56,12 +56,12 @@ def plan(
         policy, outcome = _choose(problem, policy)
         task_of = _afford(problem, policy, outcome)
     result = assemble(PlanningDecision(loads, capacity, whole, problem, placeable, policy, outcome, task_of))
-    result = replace(result, cut_short=len(cuts), reasons=(*result.reasons, *_told(cuts)))
+    result = replace(result, cut_short=len(cuts), reasons=(*result.reasons, *_cut_reasons(cuts)))
     check_plan(result, capacity, limits)
     return result
 
 
-def _told(cuts: Sequence[float]) -> list[str]:
+def _cut_reasons(cuts: Sequence[float]) -> list[str]:
     if not cuts:
         return []
     searches = "a search" if len(cuts) == 1 else f"{len(cuts)} searches"
@@ -167,8 +167,8 @@ class LoadPlanner:
             return policy, limits
         unasked = not (request.full or request.rebalance)
         is_doubtful = is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent
-        is_calm = unasked and bool(request.calm)
-        if present and (is_doubtful or is_calm):
+        is_quiet = unasked and bool(request.calm)
+        if present and (is_doubtful or is_quiet):
             kept = min(present, limits.max_tasks or present)
             if kept > limits.min_tasks:
                 limits = replace(limits, min_tasks=kept)
@@ -179,7 +179,7 @@ class LoadPlanner:
             mode=PlanMode.FULL if request.full else PlanMode.INCREMENTAL,
             rebalance=request.rebalance,
             overload_band=0.0 if request.rebalance else self._policy.overload_band,
-            full_move_cost=None if is_calm else self._policy.full_move_cost,
+            full_move_cost=None if is_quiet else self._policy.full_move_cost,
             keep_reason=keep_reason,
         )
         return policy, limits

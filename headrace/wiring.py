@@ -29,7 +29,7 @@ from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
 from headrace.planners import usable_bytes_per_second
 from headrace.plug_ins.names import PlugInNames
-from headrace.process.access import who_may_call
+from headrace.process.access import access_of_settings
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
 from headrace.process.open_nodes import report_open_nodes
@@ -158,7 +158,7 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
-    services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)
+    services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     prepare = partial(_prepare, session, settings.zookeeper, health)
     instance = Instance(session, prepare, follower, leader, health)

@@ -42,10 +42,10 @@ class AuditedTopic(Protocol):
 
 class AuditProgress:
     """Number of records of a topic read so far, on both sides and in all passes; periodically passed to
-    `tell`."""
+    `on_progress`."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
-        self._tell = tell
+        self._on_progress = tell
         self._records = 0
 
     def of(self, contents: AuditedTopic) -> AuditedTopic:
@@ -56,7 +56,7 @@ class AuditProgress:
         """Count a record."""
         self._records += 1
         if self._records % _TOLD_EVERY == 0:
-            self._tell(self._records)
+            self._on_progress(self._records)
 
 
 class _CountedRecords:

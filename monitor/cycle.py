@@ -55,7 +55,7 @@ class Listener(Protocol):
         """Receive the findings of a turn, one per evaluated datastream, and the states of partitions."""
         ...
 
-    def nothing_judged(self, reason: str, movements: FleetMovement, /) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
         """Receive a turn without findings; states of partitions may be known."""
         ...
 
@@ -182,7 +182,7 @@ class MonitorCycle:
                 if step is IncidentStep.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
-                    said = cause.sentence if helped.says_cause else ""
+                    said = cause.sentence if helped.states_cause else ""
                     actions.append("; ".join(filter(None, (said, helped.sentence))))
                     worth, decision = helped.worth, helped.sentence
                     if helped.done is RequestOutcome.NOT_NOW:
@@ -231,7 +231,7 @@ class MonitorCycle:
         told, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
         helped = self._rebalancing.help(name, subject.mode, told, lasts)
         is_said = helped.done is RequestOutcome.ACTED or found is None or cause.is_news
-        return helped._replace(says_cause=is_said)
+        return helped._replace(states_cause=is_said)
 
     def _take(self, step: IncidentStep, name: DatastreamName, verdict: LatencyVerdict) -> str:
         match step:
@@ -285,7 +285,7 @@ class MonitorLoop:
         self._is_shut_out = is_shut_out
         self._standstills = standstills
         self._stopping = threading.Event()
-        self._told: dict[DatastreamName, tuple[str, str]] = {}
+        self._logged: dict[DatastreamName, tuple[str, str]] = {}
         self._trouble = ""
         self._failures: dict[int, str] = {}
         """Last logged error of each listener, by its position."""
@@ -305,22 +305,22 @@ class MonitorLoop:
                 movements = self._cycle.movements()
                 self._judged(self._cycle.turn(), movements)
             except HeadraceError as error:
-                self._nothing_judged(str(error), movements)
+                self._judging_failed(str(error), movements)
             except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
-                self._nothing_judged(f"a turn failed: {error!r}", movements, error)
+                self._judging_failed(f"a turn failed: {error!r}", movements, error)
         return LoopEnd.STOPPED
 
     def _judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
         self._trouble = ""
         for name, finding in findings.items():
-            self._tell(name, finding)
+            self._log_change(name, finding)
         self._hear(lambda one: one.judged(findings, movements))
 
-    def _nothing_judged(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
+    def _judging_failed(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
         if self._trouble != reason:
             _log.warning("cannot evaluate datastreams", reason=reason, exc_info=error)
         self._trouble = reason
-        self._hear(lambda one: one.nothing_judged(reason, movements))
+        self._hear(lambda one: one.judging_failed(reason, movements))
 
     def _hear(self, say: Callable[[Listener], None]) -> None:
         for place, listener in enumerate(self._listeners):
@@ -345,13 +345,13 @@ class MonitorLoop:
         """Request the end of the loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _tell(self, name: DatastreamName, finding: TurnResult) -> None:
+    def _log_change(self, name: DatastreamName, finding: TurnResult) -> None:
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
         cause = finding.diagnosis
         news = (f"{verdict.standing} {rules} {cause.cause if cause else ''}", finding.action)
-        standing, action = self._told.get(name, ("", ""))
+        standing, action = self._logged.get(name, ("", ""))
         # The reason against a rebalance repeats at each turn with the same text.
         if news[0] != standing or (finding.action and finding.action != action):
             _log.info(
@@ -362,4 +362,4 @@ class MonitorLoop:
                 **({"burning": burning} if burning else {}),
                 **({"cause": cause.sentence} if cause else {}),
             )
-        self._told[name] = news
+        self._logged[name] = news

@@ -28,7 +28,7 @@ class _Preference:
     def __init__(self, what: str, clock: Clock) -> None:
         self.reason = ""
         """Reason for which the second source is used; empty while the first is."""
-        self._what = what
+        self._subject = what
         self._clock = clock
         self._failed_at = -math.inf
 
@@ -47,9 +47,9 @@ class _Preference:
 
     def _note(self, reason: str) -> None:
         if reason and not self.reason:
-            _log.warning("reading the metrics topic instead of Pinot", for_what=self._what, reason=reason)
+            _log.warning("reading the metrics topic instead of Pinot", for_what=self._subject, reason=reason)
         elif self.reason and not reason:
-            _log.info("reading Pinot again", for_what=self._what)
+            _log.info("reading Pinot again", for_what=self._subject)
         self.reason = reason
 
 

@@ -37,7 +37,7 @@ class RequestResult(NamedTuple):
     sentence: str
     worth: PredictedSaving | None = None
     """Prediction for a requested rebalance."""
-    says_cause: bool = False
+    states_cause: bool = False
     """True if the report should include the cause."""
 
 
@@ -49,7 +49,7 @@ class Rebalancing:
         self._policy = policy
         self._clock = clock
         self._record = ActionRecord()
-        self._asked = ""
+        self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
         """Update the service's record of acting; None: it has none, so only the acts of this monitor
@@ -59,14 +59,14 @@ class Rebalancing:
 
     def begin(self) -> None:
         """Begin a turn; from now on the service reports whether the last request is still pending."""
-        self._asked = ""
+        self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:
         """Request a rebalance if the policy and a dry run allow it.
 
         `mode`: mode of the datastream; `why`: reason for the events; `open_seconds`: duration of the breach
         so far. Raises HeadraceError."""
-        record = replace(self._record, waiting=self._record.waiting or self._asked)
+        record = replace(self._record, waiting=self._record.waiting or self._last_rebalanced)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:
             return RequestResult(RequestOutcome.NOT_NOW, f"no rebalance requested: {against}")
@@ -79,7 +79,7 @@ class Rebalancing:
         if decision.outcome is not ActionOutcome.ACTS:
             return RequestResult(RequestOutcome.ACTED, decision.sentence)
         identity = self._service.rebalance(name, why[:LONGEST_REASON])
-        self._record, self._asked = self._record.acted(name, self._clock.now_ms()), name
+        self._record, self._last_rebalanced = self._record.acted(name, self._clock.now_ms()), name
         _log.info("rebalance requested", datastream=name, request=identity, would=preview.sentence)
         return RequestResult(
             RequestOutcome.ACTED, f"rebalance {identity} requested: {decision.sentence}", worth

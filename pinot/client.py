@@ -19,7 +19,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut
 from mirror.model import bounds
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.settings import PinotSettings
 from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
@@ -87,7 +87,7 @@ class PinotClient:
                 return self._ask_once(sql, dict(parameters or {}))
         raise AssertionError("unreachable: the loop returns or raises")
 
-    @as_asked
+    @checked_rows
     def _ask_once(self, sql: str, parameters: dict[str, Value]) -> QueryResult:
         limited = f"set timeoutMs = {int(self.settings.timeout_seconds * 1000)}; {sql}"
         with closing(self._connection.cursor()) as cursor:

@@ -13,7 +13,7 @@ from typing import Final
 from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.tables import IncidentRow
 from pinot.time_range import TimeRange
 
@@ -77,7 +77,7 @@ def latency_by_partition(
     return _latency(client, ("datastream", "task", "topic", "kafka_partition"), when, datastream)
 
 
-@as_asked
+@checked_rows
 def _latency(
     client: PinotClient, depth: Sequence[str], when: TimeRange, datastream: str | None
 ) -> list[LatencyRow]:
@@ -137,7 +137,7 @@ class LagRow:
     interval_ms: int
 
 
-@as_asked
+@checked_rows
 def lag_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
 ) -> list[LagRow]:
@@ -174,7 +174,7 @@ def lag_by_partition(
 _EVENT_COLUMNS: Final = tuple(field.name for field in fields(PlacementEvent))
 
 
-@as_asked
+@checked_rows
 def placement_events(
     client: PinotClient,
     when: TimeRange,
@@ -209,7 +209,7 @@ def _event(row: Row) -> PlacementEvent:
 _INCIDENT_COLUMNS: Final = tuple(field.name for field in fields(IncidentRow))
 
 
-@as_asked
+@checked_rows
 def incidents(
     client: PinotClient, when: TimeRange, datastream: str | None = None, limit: int = 1000
 ) -> list[IncidentRow]:
@@ -261,7 +261,7 @@ class MirrorRateRow:
     newest_ms: int
 
 
-@as_asked
+@checked_rows
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:

@@ -14,7 +14,7 @@ _STRANGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Valu
 _ADVICE: Final = "check that it is Pinot, with the tables of headrace pinot apply and without null handling"
 
 
-def as_asked(read: Callable[_P, _T]) -> Callable[_P, _T]:
+def checked_rows(read: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate a function that parses rows, so that it raises AnalyticsError for unexpected ones."""
 
     @wraps(read)

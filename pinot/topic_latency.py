@@ -17,7 +17,7 @@ from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value
 from pinot.queries import MOST_GROUPS
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 Place: TypeAlias = tuple[str, str, str]
@@ -33,7 +33,7 @@ _MOST_NAMED: Final = 100
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
-@as_asked
+@checked_rows
 def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
     """Return one row for each topic with rows in the range.
 
@@ -97,7 +97,7 @@ class LateColumns:
     within: Mapping[int, Sequence[float]]
 
 
-@as_asked
+@checked_rows
 def lateness(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
 ) -> LateColumns:
@@ -121,7 +121,7 @@ def lateness(
     )
 
 
-@as_asked
+@checked_rows
 def stale_by_topic(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
 ) -> Mapping[int, Mapping[Place, float]]:

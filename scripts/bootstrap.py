@@ -176,27 +176,27 @@ class Installation(object):
         except OSError:
             return False
 
-    def install(self, most_are_here):
-        if self.fetch_uv() and self.install_with_uv(most_are_here):
+    def install(self, most_are_installed):
+        if self.fetch_uv() and self.install_with_uv(most_are_installed):
             return
         say("uv failed ({:.200}); installing with pip, which takes minutes".format(tail_of(LOG)))
         if not self.run(
             PIP + ["install", "--no-compile", "--require-hashes", "-r", LOCK], "installing with pip"
         ):
             self.fail_to_install()
-        most_are_here()
+        most_are_installed()
         editable = ["install", "--no-deps", "--no-build-isolation", "--no-index", "-e", ROOT]
         if not self.run(PIP + editable, "installing headrace itself"):
             self.fail_for_headrace()
 
-    def install_with_uv(self, most_are_here):
+    def install_with_uv(self, most_are_installed):
         """Install the wheels first; packages built from source then use locked build tools from them."""
         most = requirements("most", lambda name: name != BUILT_HERE)
         with open(most) as lines:
             number = sum("==" in line for line in lines)
         if not self.uv_install(["-r", most], "installing {} packages into .venv".format(number)):
             return False
-        most_are_here()
+        most_are_installed()
         last = requirements("last", lambda name: name == BUILT_HERE)
         # Its jars are compressed: compressing them again would take most of the build time.
         built = ["--no-build-isolation", "--config-settings=--build-option=--compression=stored", "-r", last]
@@ -227,7 +227,7 @@ class Installation(object):
         fail("cannot install headrace ({}); the log is .cache/setup.log".format(tail_of(LOG)))
 
 
-def set_up(children, most_are_here):
+def set_up(children, most_are_installed):
     if os.path.islink(VENV):
         fail(
             ".venv is a symbolic link to {}, which another checkout may use; remove the link".format(
@@ -246,11 +246,11 @@ def set_up(children, most_are_here):
     making = [sys.executable, "-m", "venv", VENV]
     if children.run(making, "making .venv with Python " + version + ", log in .cache/setup.log", LOG) != 0:
         fail("cannot create the virtual environment ({})".format(tail_of(LOG)))
-    Installation(children).install(most_are_here)
+    Installation(children).install(most_are_installed)
     write_stamp(wanted_stamp())
 
 
-def set_up_once(children, most_are_here):
+def set_up_once(children, most_are_installed):
     """Run one set-up at a time; others wait. Children of the first one hold the lock with it."""
     if is_done():
         return
@@ -266,7 +266,7 @@ def set_up_once(children, most_are_here):
             children.pause()
         if not is_done():
             children.inherited = (lock,)
-            set_up(children, most_are_here)
+            set_up(children, most_are_installed)
     finally:
         children.inherited = ()
         os.close(lock)
@@ -306,21 +306,21 @@ class Extras(object):
 
     def fetch_jars(self):
         """Download the jars of Kafka, Pinot and Spark's connectors; otherwise a starting server does."""
-        self.jars = self._begin_unless_there("stack.jars", "fetch", "fetching the servers' jars", "jars.log")
+        self.jars = self._begin_unless_present("stack.jars", "fetch", "fetching the servers' jars", "jars.log")
 
     def archive_classes(self):
         """Create class archives, with which servers start in half the CPU time."""
-        self.archives = self._begin_unless_there(
+        self.archives = self._begin_unless_present(
             "stack.archives", "make", "archiving the servers' classes", "archives.log"
         )
 
     def fetch_browser(self):
         """Download Chromium and axe for the tests of the web pages; otherwise these tests do."""
-        self.browser = self._begin_unless_there(
+        self.browser = self._begin_unless_present(
             "tests.browser.packages", "fetch", "fetching the tests' browser", "browser.log"
         )
 
-    def _begin_unless_there(self, module, verb, what, log_name):
+    def _begin_unless_present(self, module, verb, what, log_name):
         """Return the child that runs this command of the module; None if its `check` finds nothing to do."""
         command = [VENV_PYTHON, "-m", module]
         if subprocess.call(command + ["check"], cwd=ROOT) == 0:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-HOUSE: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
-    *(HOUSE / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
-    *sorted(page for page in (HOUSE / "docs").rglob("*.md") if page.name != "cli.md"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.name != "cli.md"),
 ]
 """All pages except the generated reference, whose lines are usages."""
 
@@ -82,7 +82,7 @@ def blocks_of(text: str) -> Iterator[str]:
 def documented_commands() -> list[Documented]:
     """Return every command line of every page, in order."""
     return [
-        Documented(str(page.relative_to(HOUSE)), match[1].strip())
+        Documented(str(page.relative_to(ROOT)), match[1].strip())
         for page in PAGES
         for line in blocks_of(page.read_text(encoding="utf-8"))
         if (match := _LINE.fullmatch(line))

@@ -102,7 +102,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "headrace.transforms"),
     ("metadata", "headrace.excluded-settings"),
     ("metadata", "headrace.adopt-existing"),
-    ("metadata", "headrace.unheard-of"),
+    ("metadata", "headrace.unreported-of"),
     ("metadata", "sasl.jaas.config"),
     ("metadata", "anything"),
 )
@@ -168,7 +168,7 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "headrace.shared-destination"),
     ("metadata", "headrace.transforms"),
     ("metadata", "headrace.excluded-settings"),
-    ("metadata", "headrace.unheard-of"),
+    ("metadata", "headrace.unreported-of"),
     ("metadata", "anything"),
     ("pauses",),
     ("pauses", "t"),
@@ -191,7 +191,7 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("resumptions", "t", "since_ms"),
     ("resumptions", "t", "until_ms"),
     ("resumptions", "t", "began_ms"),
-    ("unheard-of",),
+    ("unreported-of",),
 )
 """Fields of a definition in ZooKeeper."""
 

@@ -115,11 +115,11 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
     """Return the actions that a change requires, each with the owners of the affected datastreams."""
     sides = [one for one in (change.before, change.after) if one is not None]
     owners = frozenset(map(_owner, sides)) or frozenset({_NO_OWNER})
-    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.mates)))]
+    needed = [(Action.CHANGE, owners | frozenset(map(_owner, change.group_members)))]
     if change.before is not None and len(owners) > 1:
         needed = [(Action.HAND_OVER, owners), *needed[1:]]
-        if change.mates:
-            needed.append((Action.CHANGE, frozenset(map(_owner, change.mates))))
+        if change.group_members:
+            needed.append((Action.CHANGE, frozenset(map(_owner, change.group_members))))
     if change.after is not None and _commits_elsewhere(change.before, change.after):
         needed.append((Action.COMMIT_AS, owners))
     if change.after is not None and _selects_internal(change.before, change.after):

@@ -136,13 +136,13 @@ def _entry(document: Mapping[str, Any]) -> TokenEntry:
 
 
 class TokenFile:
-    """A token file, reloaded when it has changed. Thread-safe. `tell` is called with the reason when the file
+    """A token file, reloaded when it has changed. Thread-safe. `report` is called with the reason when the file
     becomes unreadable, and with an empty text when it is readable again."""
 
     def __init__(self, path: Path, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
         self._clock = clock
-        self._tell = tell
+        self._report = tell
         self._problem = ""
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
@@ -188,7 +188,7 @@ class TokenFile:
         finally:
             if problem != self._problem:
                 self._problem = problem
-                self._tell(problem)
+                self._report(problem)
 
     def _newest(self) -> dict[str, TokenEntry]:
         with self._lock:

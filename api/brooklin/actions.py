@@ -115,11 +115,11 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
     partitions: Partitions = read_partitions(texts)
     is_pause = PAUSE_ACTIONS[action]
     if is_pause:
-        partitions = _that_are_there(datastream, partitions, services)
+        partitions = _existing_partitions(datastream, partitions, services)
     services.control.change_pauses(ChangePauses(name, partitions, is_pause, "", REST))
 
 
-def _that_are_there(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
+def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
     """Resolve `*` to the current partitions of a topic, as Brooklin does. While the source does not respond,
     `*` keeps its meaning of all partitions, including later ones: pausing must not depend on the source."""
     counts = services.topics(datastream.source)

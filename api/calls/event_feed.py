@@ -100,7 +100,7 @@ class EventFeed:
     def close(self) -> None:
         """End all streams. Idempotent and thread-safe."""
         self._is_closed = True
-        self._from_elsewhere(self._tell)
+        self._from_elsewhere(self._notify)
 
     async def _keep_up(self) -> None:
         limiter = CapacityLimiter(1)
@@ -116,14 +116,14 @@ class EventFeed:
                 pause = min(_AGAIN_SECONDS, self._beat_seconds)
             else:
                 self._kept = found
-                self._tell()
+                self._notify()
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
         """Called by watches."""
         self._from_elsewhere(self._rung.set)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

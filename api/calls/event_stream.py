@@ -26,7 +26,7 @@ _GAP: Final = "the events in between are no longer stored"
 class EventStream(StreamingResponse):
     """Response to one listener. `only`: names of datastreams or groups whose events are sent; None: all.
     `is_admitted`: returns whether the listener is still authorized; checked before each message, and the
-    stream ends if it is not. `who`: names whose limits it counts against.
+    stream ends if it is not. `callers`: names whose limits it counts against.
 
     The id of an event is the position after it, its `data` the event as JSON. An event of type `gap` reports
     missed events. Ids of filtered events are sent without an event, so that a resuming listener does not
@@ -44,11 +44,11 @@ class EventStream(StreamingResponse):
         super().__init__(self._lines(feed, position, only), media_type=MEDIA_TYPE, headers=_HEADERS)
         self._feed = feed
         self._is_admitted = is_admitted
-        self._who = who
+        self._callers = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raise Busy or TooOften, before anything is sent, if there are too many listeners."""
-        with self._feed.listening(self._who):
+        with self._feed.listening(self._callers):
             await super().__call__(scope, receive, send)
 
     async def _lines(

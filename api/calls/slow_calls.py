@@ -27,12 +27,12 @@ class SlowCalls:
         self._wait_seconds = wait_seconds
         self._most_each = most_each
         self._shares = CallSlots(MOST_AT_ONCE, most_each)
-        self._who: frozenset[str] = frozenset()
+        self._callers: frozenset[str] = frozenset()
 
     def of(self, who: frozenset[str]) -> SlowCalls:
         """Return the same limits for one caller. `who`: names whose limits its calls count against."""
         mine = copy.copy(self)
-        mine._who = who  # noqa: SLF001 - its own copy
+        mine._callers = who  # noqa: SLF001 - its own copy
         return mine
 
     async def run(self, call: Callable[[], _T]) -> _T:
@@ -47,7 +47,7 @@ class SlowCalls:
                 await _end_of(other, until - anyio.current_time())
 
     async def _run_once(self, call: Callable[[], _T]) -> _T:
-        full = self._shares.full_for(self._who)
+        full = self._shares.full_for(self._callers)
         if full:
             raise TooOften(
                 f"{full} already has {self._most_each} calls in progress that query other servers",
@@ -59,7 +59,7 @@ class SlowCalls:
                 f"{MOST_AT_ONCE} calls that query other servers are in progress",
                 advice="retry in a few seconds",
             )
-        with self._shares.taken(self._who):
+        with self._shares.taken(self._callers):
             return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
 
 

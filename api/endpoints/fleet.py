@@ -17,7 +17,7 @@ router = APIRouter(prefix=PATH, include_in_schema=False)
 
 
 @router.get("/{subject}")
-async def tell(
+async def answer_question(
     subject: str,
     services: ServicesDep,
     slow_calls: SlowCallsDep,

@@ -75,7 +75,7 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
     who = services.control.caller.signed(body.requested_by)
     request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
     waits = services.proposals.ask_for(stored, request)
-    services.control.note_asked(waits)
+    services.control.record_request(waits)
     asked = located(waiting(waits), response)
     sentence = "queued; the leader applies it if its inputs are unchanged"
     return ApplyAnswer(id=identity, sentence=sentence, operation=asked)

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
 from api.loads.heat import HEAT, own_heat
-from api.loads.leaders import told_cluster_loads, told_loads
-from api.movement.topics import own_topics, topics_told
-from api.overview.sums import SUMS, own_sums, sums_told
+from api.loads.leaders import cluster_loads_document, loads_document
+from api.movement.topics import own_topics, topics_document
+from api.overview.sums import SUMS, own_sums, sums_document
 from api.previews.answers import PREVIEW, PROPOSAL, told_preview, told_proposal
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
@@ -83,13 +83,13 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     ],
     HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
     DIAGNOSTICS: _diagnostics,
-    LOADS: told_loads,
-    CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
+    LOADS: loads_document,
+    CLUSTER_LOADS: lambda services, _: cluster_loads_document(services),
     HEAT: lambda services, _: own_heat(services),
-    MOVEMENT: lambda services, _: topics_told(own_topics(services)),
+    MOVEMENT: lambda services, _: topics_document(own_topics(services)),
     PREVIEW: told_preview,
     PROPOSAL: told_proposal,
-    SUMS: lambda services, _: sums_told(own_sums(services)),
+    SUMS: lambda services, _: sums_document(own_sums(services)),
 }
 """Subjects that other instances may query."""
 PLANS: Final = frozenset({PREVIEW, PROPOSAL})

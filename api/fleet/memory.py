@@ -99,14 +99,14 @@ class StateMemory:
         """Return the result of `ask`, executed in another thread because ZooKeeper may take as long as a
         session timeout. With a cached value, stop waiting once ZooKeeper is known to be down."""
         if has_another and not self._is_answering():
-            raise _away()
+            raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)
         while not wait([answer], _LOOK_SECONDS).done:
             if has_another and not self._is_answering():
                 answer.cancel()
-                raise _away()
+                raise _unreachable()
         return answer.result()
 
 
-def _away() -> Unreachable:
+def _unreachable() -> Unreachable:
     return Unreachable("ZooKeeper does not respond", advice="retry when it is available")

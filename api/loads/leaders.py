@@ -127,7 +127,7 @@ def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
     return LeadersLoads(known, services.status.loads.get(source), services.clock.now_ms())
 
 
-def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
+def loads_document(services: Services, asked: Mapping[str, str]) -> Any:
     """Return the loads as JSON for another instance, which names the datastream and the maximum number of
     partitions."""
     try:
@@ -139,7 +139,7 @@ def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
     return None if found is None else found.model_dump(mode="json")
 
 
-def told_cluster_loads(services: Services) -> Any:
+def cluster_loads_document(services: Services) -> Any:
     """Return the cluster loads as JSON for another instance."""
     found = own_cluster_loads(services, services.plan())
     return None if found is None else [one.model_dump(mode="json") for one in found]

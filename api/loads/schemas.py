@@ -182,7 +182,7 @@ class ClusterLoadsAnswer(_LoadModel):
     """Number of partitions with unknown load."""
 
     @classmethod
-    def unheard(cls, cluster: str) -> ClusterLoadsAnswer:
+    def unreported(cls, cluster: str) -> ClusterLoadsAnswer:
         """Return the answer if the leader did not respond."""
         return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
 

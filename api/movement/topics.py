@@ -56,7 +56,7 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
         yield missing.group, PartitionMovement(missing.partition, found, missing.since_ms, is_still)
 
 
-def topics_told(topics: list[TopicMovement]) -> Any:
+def topics_document(topics: list[TopicMovement]) -> Any:
     """Return the topics as JSON-ready values."""
     return _TOLD.dump_python(topics, mode="json")
 

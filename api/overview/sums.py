@@ -106,7 +106,7 @@ def own_sums(services: Services) -> list[TopicSums]:
     return [found[place] for place in sorted(found)]
 
 
-def sums_told(sums: list[TopicSums]) -> Any:
+def sums_document(sums: list[TopicSums]) -> Any:
     """Return the sums as JSON-ready values."""
     return _TOLD.dump_python(sums, mode="json")
 

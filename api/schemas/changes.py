@@ -263,7 +263,7 @@ class UpdatePlanAnswer(BaseModel):
         """Return the JSON form. `before` None: the datastream is created. `backlogs`: records waiting for the
         lanes that start, if known. `remarks`: further notes for the operator."""
         changes = [FieldChange.from_difference(one) for one in _differences(before, after)]
-        return cls._of(after.name, changes, preview, backlogs, remarks)
+        return cls._lane_changes(after.name, changes, preview, backlogs, remarks)
 
     @classmethod
     def of_group(
@@ -280,10 +280,10 @@ class UpdatePlanAnswer(BaseModel):
             for before, after in changes
             for one in _differences(before, after)
         ]
-        return cls._of(group, found, preview, backlogs, ())
+        return cls._lane_changes(group, found, preview, backlogs, ())
 
     @classmethod
-    def _of(
+    def _lane_changes(
         cls,
         name: str,
         changes: list[FieldChange],

@@ -104,7 +104,7 @@ class PartitionLag(_LagModel):
         )
 
     @classmethod
-    def unheard(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
+    def unreported(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
         """Return the lag of a partition that no instance has reported."""
         return cls(
             topic=place.topic,

@@ -83,7 +83,7 @@ class LaneProgressAnswer(BaseModel):
     """Runs of source offset, destination offset and length, if requested."""
 
     @classmethod
-    def from_nothing(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
+    def without_progress(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
         """Return the answer for a partition without stored progress."""
         return cls(
             topic=partition.topic,

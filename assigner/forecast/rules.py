@@ -51,14 +51,14 @@ class SeasonalRules:
 
         float64[hours], from the data known at each hour; NaN if no rule applies.
         """
-        said = self._said(distance)
+        said = self._candidates(distance)
         scores = _scores(np.abs(said - _moved(self._series, -distance)), distance)
         scores[np.isnan(scores)] = _UNTRIED
         scores[np.isnan(said)] = np.inf
         best = np.argmin(scores, axis=0)
         return np.asarray(said[best, np.arange(len(self._series))])
 
-    def _said(self, distance: int) -> Values:
+    def _candidates(self, distance: int) -> Values:
         """Return the forecast of each rule: float64[rules, hours]. The first rule is used while none has been
         scored."""
         series = self._series

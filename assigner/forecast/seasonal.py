@@ -63,7 +63,7 @@ class SeasonalForecast:
         now = np.array([len(self._series) - 1])
         hours = []
         for distance, bases in enumerate(self._bases, 1):
-            said = self._said(now, distance)[0]
+            said = self._candidates(now, distance)[0]
             # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
             hours.append(np.where(np.isnan(said), bases[-1], said))
         return ForecastInterval(*np.array(hours).T)
@@ -84,7 +84,7 @@ class SeasonalForecast:
         came, said = [np.empty(0)], [np.empty((0, 3))]
         for distance in range(1, len(self._bases) + 1):
             past = origins[origins + distance < len(self._series)]
-            said.append(self._said(past, distance))
+            said.append(self._candidates(past, distance))
             came.append(self._series[past + distance])
         actual, (_, middle, high) = np.concatenate(came), np.concatenate(said).T
         known = np.isfinite(actual) & np.isfinite(high)
@@ -95,7 +95,7 @@ class SeasonalForecast:
         error = float(np.median(errors)) if len(errors) else float("nan")
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
-    def _said(self, origins: Places, distance: int) -> Values:
+    def _candidates(self, origins: Places, distance: int) -> Values:
         """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data
         known at the origin."""
         bases = self._bases[distance - 1]

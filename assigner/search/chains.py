@@ -1,8 +1,8 @@
 """Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain starts with a partition that is away from its task, or that has none. It moves home (or in) and
+A chain starts with a partition that is displaced from its task, or that has none. It moves home (or in) and
 displaces another, which moves home or elsewhere and displaces another, until the last finds room. A chain is
-applied if fewer bytes are away from home after it. This is the search of cyclic and path exchanges of R.
+applied if fewer bytes are displaced from home after it. This is the search of cyclic and path exchanges of R.
 Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the capacitated minimum spanning
 tree problem", Mathematical Programming 91 (2001): a path of negative cost always has a start from which every
 partial path is negative, so only such paths are extended.
@@ -74,7 +74,7 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
     million per second; a count, so that equal input gives equal results.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
-    search.descend(search.away())
+    search.descend(search.displaced())
     return search.task_of
 
 
@@ -82,16 +82,16 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
     """Improve a placement in which all partitions have a task; continue where single chains end.
 
     A partition is moved home at any cost, displaced ones find places by chains, and the result is kept unless
-    more bytes are away than before. Each round covers all partitions that are away, in random order, until
+    more bytes are displaced than before. Each round covers all partitions that are displaced, in random order, until
     some rounds gained nothing.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
-    search.descend(search.away())
+    search.descend(search.displaced())
     fruitless = 0
     while search.work > 0 and fruitless < _FRUITLESS:
         before = search.cost()
-        for item in random.permutation(search.away()).tolist():
+        for item in random.permutation(search.displaced()).tolist():
             search.force_home(item)
             if search.work <= 0:
                 break
@@ -111,17 +111,17 @@ class _Search:
         self._counts = np.bincount(task_of[placed], minlength=tasks).astype(np.int64)
         self._worth = np.where(goal.homes >= 0, sizes, 0)
 
-    def away(self) -> list[int]:
-        """Return the partitions that are away from home: those without a task first, then the heaviest."""
-        away = np.flatnonzero(self._is_away())
-        return [int(one) for one in away[np.lexsort((away, -self._sizes[away], self.task_of[away] >= 0))]]
+    def displaced(self) -> list[int]:
+        """Return the partitions that are displaced from home: those without a task first, then the heaviest."""
+        displaced = np.flatnonzero(self._displaced_mask())
+        return [int(one) for one in displaced[np.lexsort((displaced, -self._sizes[displaced], self.task_of[displaced] >= 0))]]
 
     def cost(self) -> int:
-        """Return the units away from home, plus a much larger cost for each partition without a task."""
+        """Return the units displaced from home, plus a much larger cost for each partition without a task."""
         outside = int(np.count_nonzero(self.task_of < 0))
         return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
 
-    def _is_away(self) -> Mask:
+    def _displaced_mask(self) -> Mask:
         strays = (self._worth > 0) & (self.task_of != self._goal.homes)
         return np.asarray(strays | (self.task_of < 0))
 
@@ -130,7 +130,7 @@ class _Search:
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
-            if self._is_away()[item] and (changed := self.improve(item)):
+            if self._displaced_mask()[item] and (changed := self.improve(item)):
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:

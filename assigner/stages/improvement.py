@@ -62,7 +62,7 @@ def improve(
     best = RepairedPlacement(repaired.state, repaired.stage, least)
     heavy = int((inputs.sizes[:, 0] * _HEAVY_SHARE > inputs.room[0]).sum())
     cells = heavy * tasks
-    by_heavy = _has_small_ones(inputs, heavy) and cells <= policy.exact_cells
+    by_heavy = _has_small_partitions(inputs, heavy) and cells <= policy.exact_cells
     small = _SmallPartitions(inputs.sizes[:, 0], homes, heavy)
     if len(concerned) * tasks <= policy.exact_cells:
         if by_heavy and not _is_within(inputs, best, homes, 1.0):
@@ -75,7 +75,7 @@ def improve(
     return best
 
 
-def _has_small_ones(inputs: PackingInput, heavy: int) -> bool:
+def _has_small_partitions(inputs: PackingInput, heavy: int) -> bool:
     return (
         inputs.dimensions == 1 and 0 < heavy < len(inputs.sizes) and int(inputs.sizes.sum()) <= _LARGEST_SUM
     )

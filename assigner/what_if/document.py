@@ -270,15 +270,15 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
     text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if problem["type"] == "extra_forbidden":
         text = "unknown key"
-    key = ".".join(_told(part) for part in where)
+    key = ".".join(_key_text(part) for part in where)
     if len(where) > 1 and where[0] == "partitions" and isinstance(where[1], int):
         entry = document["partitions"][where[1]]
         if isinstance(entry, Mapping) and {"topic", "partition"} <= entry.keys():
-            key += f" (partition {_told(entry['topic'])}-{_told(entry['partition'])})"
+            key += f" (partition {_key_text(entry['topic'])}-{_key_text(entry['partition'])})"
     return f"{key}: {text}"
 
 
-def _told(part: object) -> str:
+def _key_text(part: object) -> str:
     """Return the part itself if it is short, else its shortened form."""
     text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
     return text if 0 < len(text) <= LONGEST_NAME else shown(part)

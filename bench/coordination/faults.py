@@ -118,7 +118,7 @@ def _killed(runs: int) -> None:
         _end(running, "missing")
 
 
-def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
+def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
     """Return, for each outage duration, the seconds from recovery until the last partition flows."""
     lasts: list[list[float]] = []
     with service(_NAMES) as running:
@@ -168,6 +168,6 @@ def main() -> None:
             _killed(runs)
         else:
             name, kind = away[case]
-            found[f"{name} {kind}"] = _away(name, kind, runs, seconds)
+            found[f"{name} {kind}"] = _outages(name, kind, runs, seconds)
     if found:
         _print_outages(found, runs, seconds)

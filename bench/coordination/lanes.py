@@ -93,7 +93,7 @@ class _Steps:
     def __init__(self, instance: RunningInstance, pair: Pair, topics: list[str]) -> None:
         self._instance = instance
         self._topics = topics
-        self._here, self._there = Topics(pair.source), Topics(pair.target)
+        self._source_topics, self._target_topics = Topics(pair.source), Topics(pair.target)
         self._lanes = len(topics) * _PARTITIONS_OF_TOPIC
         self._taken = 0
         self.lost = 0
@@ -125,10 +125,10 @@ class _Steps:
             f"{self._lanes} lanes copy; log: {self._instance.log_file}",
             interval_seconds=0.5,
         )
-        self._here.write_one(self._topics, _PARTITIONS_OF_TOPIC - 1)
+        self._source_topics.write_one(self._topics, _PARTITIONS_OF_TOPIC - 1)
         wait_until(
             lambda: all(
-                self._there.end(f"{name}-copy", _PARTITIONS_OF_TOPIC) >= self._taken for name in self._topics
+                self._target_topics.end(f"{name}-copy", _PARTITIONS_OF_TOPIC) >= self._taken for name in self._topics
             ),
             _PATIENCE_SECONDS,
             "a copied record in every topic",

@@ -44,7 +44,7 @@ def main() -> None:
     load = Load(minutes * 60, int(os.environ.get("SEED") or 1))
     print(f"{minutes:g} minutes; control: {FIXED_TASKS} tasks, candidate: {FEWEST_TASKS} to {MOST_TASKS}")
     with site() as running:
-        course = run(running, load, _say)
+        course = run(running, load, _print)
         time.sleep(_LATE_SECONDS)
         found = _recorded(running, course, load)
         write(found, folder)
@@ -55,7 +55,7 @@ def main() -> None:
         print(f"  {file}")
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 

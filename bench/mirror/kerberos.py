@@ -141,15 +141,15 @@ def main() -> None:
         addresses = {"guarded": guarded.address_of(_LISTENER), "open": beside.address}
         (folder / "headrace.toml").write_text(_SETTINGS.format(**addresses))
         copy = ["copy", "--until-end", "--bytes-per-second", "500000"]
-        _say("copy without a ticket", realm, *copy)
+        _run_and_print("copy without a ticket", realm, *copy)
         realm.run("kinit", "-k", "-t", f"{folder}/mirror.keytab", "mirror")
-        _say("copy with a ticket", realm, *copy)
-        _say("verify", realm, "verify")
+        _run_and_print("copy with a ticket", realm, *copy)
+        _run_and_print("verify", realm, "verify")
         realm.run("kdestroy")
         _serve(realm, guarded, beside, running)
 
 
-def _say(what: str, realm: Realm, command: str, *options: str) -> None:
+def _run_and_print(what: str, realm: Realm, command: str, *options: str) -> None:
     sides = ["--source", "guarded", "--destination", "open", "--topics", "tickets"]
     line = [sys.executable, "-m", "headrace", command, "--config", str(realm.folder / "headrace.toml")]
     began = time.monotonic()

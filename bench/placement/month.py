@@ -189,7 +189,7 @@ class Month:
             TaskLimits(),
             self._current,
             recent=(*stays, *earlier),
-            calm=self._calm(hour),
+            calm=self._quiet(hour),
         )
         answer = self._planner.plan(request)
         self._current = {name: task for task, held in answer.tasks.items() for name in held}
@@ -210,7 +210,7 @@ class Month:
             hours[(hour + number) * HOUR_MS] = self._loads(shape * high[number] / shape.sum())
         return Expectation(hours, advice.imminent_hours, advice.consent_hours, totals={_GROUP: totals})
 
-    def _calm(self, hour: int) -> str:
+    def _quiet(self, hour: int) -> str:
         """Return the reason to wait for quiet hours, judged at midnight, or an empty string."""
         known = hour // DAY * DAY
         lately = range(max(0, known - self._advice.history_days * DAY), known)

@@ -31,19 +31,19 @@ def main() -> None:
         for name, usual in (("CALLS", 3000), ("SECONDS", 5), ("ATTACKERS", 8))
     )
     with guarded() as site:
-        _say_cost(site, calls)
+        _print_cost(site, calls)
         print(f"\n{attackers} attackers, {seconds} s each; health and metrics without credentials")
         print(f"  {'milliseconds':34}{'asked':>7}{'p50':>9}{'p99':>9}{'most':>9}{'attacks refused':>17}")
         host, _, port = site.instance.address.rpartition(":")
         target = Target(host, int(port), site.viewer, site.operator)
-        _say_latency("nothing", _asked(target, seconds), 0)
+        _print_latency("nothing", _measured(target, seconds), 0)
         for name in ATTACKS:
             with attacked(target, name, attackers) as refused:
-                taken = _asked(target, seconds)
-            _say_latency(name, taken, refused())
+                taken = _measured(target, seconds)
+            _print_latency(name, taken, refused())
 
 
-def _say_cost(site: Guarded, calls: int) -> None:
+def _print_cost(site: Guarded, calls: int) -> None:
     asking, other = site.instance.address, site.open_instance.address
     token = {"Authorization": f"Bearer {site.viewer}"}
     print(f"  {'microseconds of a call':34}{'without':>11}{'with':>11}{'more':>11}{'p99':>11}{'with':>11}")
@@ -74,7 +74,7 @@ def _in_turn(
     return tuple(map(percentiles, times))
 
 
-def _asked(target: Target, seconds: float) -> Mapping[str, list[float]]:
+def _measured(target: Target, seconds: float) -> Mapping[str, list[float]]:
     """Return the response times in ms by path, over one persistent connection."""
     found: dict[str, list[float]] = {path: [] for path in _PATHS}
     until = time.monotonic() + seconds
@@ -98,7 +98,7 @@ def _milliseconds(client: HTTPConnection, path: str, headers: Mapping[str, str])
     return took
 
 
-def _say_latency(name: str, taken: Mapping[str, list[float]], refused: int) -> None:
+def _print_latency(name: str, taken: Mapping[str, list[float]], refused: int) -> None:
     for path, times in taken.items():
         shown = "".join(f"{one:9.1f}" for one in percentiles(times))
         more = f"{refused:17,}" if path == _PATHS[0] and refused else ""

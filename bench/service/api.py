@@ -46,11 +46,11 @@ def main() -> None:
         shown = ", ".join(f"{who} {share:.1f}" for who, share in shares.items())
         print(f"processor milliseconds of a creation: {sum(shares.values()):.1f} ({shown})")
         print(_HEADING)
-        _say("create", seconds)
+        _print_row("create", seconds)
         for path in ("/v1/datastreams", "/datastream"):
             for address, name in zip(addresses, ("one", "two"), strict=True):
                 found, seconds = _listed(address, path)
-                _say(f"list {path} at {name}", seconds)
+                _print_row(f"list {path} at {name}", seconds)
                 if sorted(found) != names:
                     raise SystemExit(
                         f"{path} at {name}: {len(found)} listed, {len(set(found))} names of {count}"
@@ -60,13 +60,13 @@ def main() -> None:
         wait_until(lambda: _are_ready(addresses[0]), _PATIENCE_SECONDS, "every datastream is READY")
         print(f"all are READY {time.perf_counter() - ready:.1f} s after that")
         _, seconds = _listed(addresses[0], "/v1/datastreams")
-        _say("list /v1/datastreams of READY ones", seconds)
+        _print_row("list /v1/datastreams of READY ones", seconds)
 
 
 _HEADING = f"  {'milliseconds':36}{'p50':>10}{'p99':>10}{'most':>10}"
 
 
-def _say(what: str, seconds: Sequence[float]) -> None:
+def _print_row(what: str, seconds: Sequence[float]) -> None:
     ordered = sorted(seconds)
     shown = (ordered[len(ordered) // 2], ordered[-max(1, len(ordered) // 100)], ordered[-1])
     print(f"  {what:36}" + "".join(f"{one * 1000:10.1f}" for one in shown), flush=True)

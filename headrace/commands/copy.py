@@ -115,7 +115,7 @@ def copy(
     """Copy topics and report the class of every offset."""
     from headrace.clusters.own_topics import own_topics
     from headrace.console.files import write_file
-    from headrace.copy.report import document_of, tell_outcome, tell_plan
+    from headrace.copy.report import document_of, print_outcome, print_plan
     from headrace.copy.run import CopyRun
     from headrace.process.logs import log_to_stderr
     from headrace.settings import load_settings
@@ -131,10 +131,10 @@ def copy(
         return
     run = CopyRun(setup, job, workers or usable_cores())
     plan = run.plan()
-    tell_plan(plan)
+    print_plan(plan)
     _follow(run, plan.specs, ends=until_end)
     if (later := run.plan_left_out(plan)) is not None:
-        tell_plan(later)
+        print_plan(later)
         _follow(run, later.specs, ends=until_end)
         plan = plan.followed_by(later)
     document = document_of(job, plan, run.outcome, run.progress.throttled, time.monotonic() - started)
@@ -144,7 +144,7 @@ def copy(
         if report is not None:
             write_file(report, json.dumps(document, indent=2) + "\n")
     finally:  # even if the report cannot be written: the records are copied
-        tell_outcome(document, as_json=as_json)
+        print_outcome(document, as_json=as_json)
     if document["failures"] or (until_end and not document["complete"]):
         raise typer.Exit(1)
 
@@ -155,7 +155,7 @@ def _transfer(
     """Copy from or to a connector. Raises InvalidRequest for unsupported options."""
     from headrace.console.files import write_file
     from headrace.copy.report import ProgressLine
-    from headrace.copy.transfer import TransferRun, tell_transfer
+    from headrace.copy.transfer import TransferRun, print_transfer
 
     run, line = TransferRun(setup, job, workers=workers, keeps_state=keeps_state), ProgressLine()
     _stop_at_signals(run.stop, signal.default_int_handler)
@@ -165,7 +165,7 @@ def _transfer(
         if report is not None:
             write_file(report, json.dumps(document, indent=2) + "\n")
     finally:
-        tell_transfer(document, as_json=as_json)
+        print_transfer(document, as_json=as_json)
     if document["failures"] or (job.until_end and not document["complete"]):
         raise typer.Exit(1)
 

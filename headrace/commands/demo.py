@@ -54,16 +54,16 @@ def demo(
     _listen_to_the_end()
     for line in words.INTRODUCTION:
         note(line, soft_wrap=True)
-    processes = DemoProcesses(home, port_offset, _Teller().say)
+    processes = DemoProcesses(home, port_offset, _Teller().echo)
     try:
-        findings = play(processes, _REPORT, _Teller().say)
+        findings = play(processes, _REPORT, _Teller().echo)
         _show(findings)
         if keep:
             if not findings.stopped:
-                _Teller().say("traffic continues, and the killed instance is restarted")
+                _Teller().echo("traffic continues, and the killed instance is restarted")
                 processes.go_on(usual_rates())
             leave_running(processes)
-        for line in words.what_next(_REPORT, home, kept=keep, stopped=bool(findings.stopped)):
+        for line in words.next_steps(_REPORT, home, kept=keep, stopped=bool(findings.stopped)):
             console().print(line, soft_wrap=True)
     finally:
         processes.stop()
@@ -73,7 +73,7 @@ def demo(
         raise typer.Exit(1)
 
 
-def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> DemoFindings:
+def play(processes: DemoProcesses, report: Path, echo: Callable[[str], None]) -> DemoFindings:
     """Run the demo. The report is written in any case: it covers the acts that were reached, and names the
     act that failed with the reason."""
     from headrace.demo.claims import DemoFindings
@@ -83,7 +83,7 @@ def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> 
     findings = DemoFindings()
     findings.reach(PARTS["start_stack"])
     try:
-        _play(processes, findings, say)
+        _play(processes, findings, echo)
     except Exception as error:  # noqa: BLE001 - reported, and reflected in the exit code
         findings.stop_at(explain(error) or f"{type(error).__name__}: {error}")
         _log.debug("demo failed", exc_info=True)
@@ -95,7 +95,7 @@ def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> 
     return findings
 
 
-def _play(processes: DemoProcesses, findings: DemoFindings, say: Callable[[str], None]) -> None:
+def _play(processes: DemoProcesses, findings: DemoFindings, echo: Callable[[str], None]) -> None:
     from headrace.demo.scenario import TOPICS
     from headrace.demo.story import DemoStory, rates_for_start
     from headrace.demo.watch import Watch
@@ -103,18 +103,18 @@ def _play(processes: DemoProcesses, findings: DemoFindings, say: Callable[[str],
     from headrace.settings import load_settings
     from stack.traffic.arrivals import Arrivals
 
-    say(title("start_stack"))
+    echo(title("start_stack"))
     processes.start_stack()
     processes.make_topics()
     watch = Watch(load_settings(processes.settings_file))
     findings.reach(PARTS["start_service"])
-    say(title("start_service"))
+    echo(title("start_service"))
     processes.start_pipeline()
     processes.start_instances()  # before the traffic, which would pile up while code is compiled
     processes.start_traffic(rates_for_start())
     topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
     arrivals = Arrivals(processes.addresses["destination"], topics)
-    story = DemoStory(processes, watch, findings, arrivals, say)
+    story = DemoStory(processes, watch, findings, arrivals, echo)
     try:
         for act in (
             story.create_datastream,
@@ -126,7 +126,7 @@ def _play(processes: DemoProcesses, findings: DemoFindings, say: Callable[[str],
             story.audit,
         ):
             findings.reach(PARTS[act.__name__])
-            say(title(act.__name__))
+            echo(title(act.__name__))
             act()
         findings.reach("the end")
     finally:
@@ -187,7 +187,7 @@ class _Teller:
 
     _began = time.monotonic()
 
-    def say(self, text: str) -> None:
+    def echo(self, text: str) -> None:
         line = f"[{time.monotonic() - self._began:5.0f} s] {text}"
         note(line, soft_wrap=True)
 
@@ -213,7 +213,7 @@ def _end_with_parent() -> None:
         waiting = threading.Event()
         while not waiting.wait(0.5):
             if os.getppid() != parent:
-                _Teller().say("the parent process has ended, so the demo stops; run it with nohup to keep it")
+                _Teller().echo("the parent process has ended, so the demo stops; run it with nohup to keep it")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 

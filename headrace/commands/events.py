@@ -65,7 +65,7 @@ def events(
         raise InvalidRequest("--since requires --follow")
     client = connect(at, config)
     if follow:
-        tell = _tell_a_program if as_json else _tell
+        tell = _print_json if as_json else _print_message
         try:
             follow_events(client, since, datastream, tell, note, nap.sleep)
         except KeyboardInterrupt:
@@ -97,12 +97,12 @@ def _dated(event: Mapping[str, Any]) -> str:
     return f"{when} {about}{line_of(event)}"
 
 
-def _tell(told: StreamMessage) -> None:
+def _print_message(told: StreamMessage) -> None:
     text = f"gap: {told.gap}" if told.event is None else _dated(told.event)
     console().print(text, soft_wrap=True)
 
 
-def _tell_a_program(told: StreamMessage) -> None:
+def _print_json(told: StreamMessage) -> None:
     document = {"gap": told.gap} if told.event is None else {"id": told.identity, **told.event}
     print_json(document, indent=None)
 

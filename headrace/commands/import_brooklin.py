@@ -58,7 +58,7 @@ def import_brooklin(
     if as_json:
         print_json(_document(outcome))
     else:
-        _tell(outcome)
+        _print_outcome(outcome)
     if any(finding.is_trouble for finding in outcome.findings):
         raise typer.Exit(1)
 
@@ -86,7 +86,7 @@ def _finding_document(finding: ImportFinding) -> dict[str, Any]:
     }
 
 
-def _tell(outcome: TakeOver) -> None:
+def _print_outcome(outcome: TakeOver) -> None:
     from headrace.console.terminal import console, print_table
 
     columns = ["name", "verdict", "from", "to", "group", "initial status", "paused topics"]

@@ -49,8 +49,8 @@ def up(
     from stack.supervisor import Lifetime, Stack
 
     ports = None if port_offset is None else StackPorts().shifted(port_offset)
-    stack = Stack(home, ports, lifetime=Lifetime.DETACHED, report=_say)
-    with cleaning_up(_say):
+    stack = Stack(home, ports, lifetime=Lifetime.DETACHED, report=_echo)
+    with cleaning_up(_echo):
         statuses = stack.up(names or (), fresh=fresh)
     _show(stack, statuses, as_json)
 
@@ -129,7 +129,7 @@ def _stack(home: Path | None) -> Stack:
     return Stack(home)
 
 
-def _say(message: str) -> None:
+def _echo(message: str) -> None:
     error_console().print(message, soft_wrap=True)
 
 

@@ -94,12 +94,12 @@ def verify(
             }
         )
     else:
-        _tell(verdicts, knows_left_out=bool(state))
+        _print_verdicts(verdicts, knows_left_out=bool(state))
     if not all(verdict.is_equal for verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
+def _print_verdicts(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
     from headrace.console.terminal import console, print_table
 
     unequal = [verdict for verdict in verdicts if not verdict.is_equal]

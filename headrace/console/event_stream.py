@@ -75,7 +75,7 @@ def messages(chunks: Iterable[bytes]) -> Iterator[StreamMessage]:
                 fields[name] = value.removeprefix(" ")
             continue
         if fields:
-            yield _told(fields)
+            yield _message_of(fields)
         fields = {}
 
 
@@ -91,7 +91,7 @@ def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
             raise HeadraceError("invalid event stream: line too long")
 
 
-def _told(fields: dict[str, str]) -> StreamMessage:
+def _message_of(fields: dict[str, str]) -> StreamMessage:
     identity = fields.get("id", "")
     if identity and not _ID.fullmatch(identity):
         raise HeadraceError(f"invalid event stream: {identity[:100]!r} is not an event id")

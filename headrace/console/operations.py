@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.console.client import RestClient
-from headrace.console.patience import what_still_lacks
+from headrace.console.patience import unmet_at_deadline
 from headrace.console.terminal import note
 from mirror.errors import TimedOut
 
@@ -38,7 +38,7 @@ def wait_for_end(
             note(told)
         return told
 
-    lacking = what_still_lacks(look, timeout_seconds, sleep)
+    lacking = unmet_at_deadline(look, timeout_seconds, sleep)
     if lacking:
         raise TimedOut(
             f"operation not finished after {timeout_seconds:g} s: {lacking}",

@@ -11,7 +11,7 @@ _FIRST_SECONDS: Final = 0.2
 _MOST_SECONDS: Final = 2.0
 
 
-def what_still_lacks(
+def unmet_at_deadline(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
     """Poll `look` until it returns an empty string, and return that; on timeout, return its latest text.

@@ -21,14 +21,14 @@ class ProgressLine:
         self._line = StatusLine()
         self._before: tuple[float, int, int] | None = None
         self._throttled: dict[str, float] = {}
-        self._told = 0
+        self._reported = 0
 
     def show(self, progress: CopyProgress, now: float) -> None:
         """Show the progress if a line is due."""
-        if len(progress.reasons) > self._told:
-            for reason, partition in list(progress.reasons.items())[self._told :]:
+        if len(progress.reasons) > self._reported:
+            for reason, partition in list(progress.reasons.items())[self._reported :]:
                 note(f"{partition} pauses: {reason}", soft_wrap=True)
-            self._told = len(progress.reasons)
+            self._reported = len(progress.reasons)
         if not self._line.is_due(now):
             return
         then, records, size = self._before or (now, progress.records, progress.bytes)
@@ -64,7 +64,7 @@ class ProgressLine:
         self._line.end()
 
 
-def tell_plan(plan: CopyPlan) -> None:
+def print_plan(plan: CopyPlan) -> None:
     """Print the changes at the destination, and the differences of its topic settings."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
@@ -137,7 +137,7 @@ def _is_complete(lane: dict[str, Any]) -> bool:
     return end is not None and lane["next_offset"] >= end and not lane["reason"]
 
 
-def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
+def print_outcome(document: dict[str, Any], *, as_json: bool) -> None:
     """Print the report as JSON, or a summary as a table."""
     if as_json:
         print_json(document)

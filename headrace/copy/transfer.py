@@ -38,7 +38,7 @@ class TransferRun:
         self._job = job
         self._keeps_state = keeps_state
         self._throttled: dict[str, float] = {}
-        _refuse_what_takes_lanes(job, workers)
+        _refuse_rival_workers(job, workers)
         clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
         self._bench = EngineContext(
             lambda reference: access_from(clusters[reference]), setup.options, setup.identity, SystemClock()
@@ -111,7 +111,7 @@ class TransferRun:
         running.result()
 
 
-def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
+def _refuse_rival_workers(job: CopyJob, workers: int) -> None:
     """Reject options that only copies between two clusters support. Raises InvalidRequest."""
     policy = job.policy
     refused: Mapping[str, bool] = {
@@ -192,7 +192,7 @@ def _document(
     }
 
 
-def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
+def print_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
     """Print the report as JSON, or a summary as a table."""
     if as_json:
         print_json(document)

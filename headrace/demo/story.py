@@ -43,7 +43,7 @@ class DemoStory:
         self._watch = watch
         self._findings = findings
         self._arrivals = arrivals
-        self._say = say
+        self._echo = say
         self._client: RestClient = processes.client(INSTANCES[0])
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class DemoStory:
     def _let_the_monitor_act(self, is_on: bool, reason: str) -> None:
         body = {"acting": is_on, "reason": reason, "requested_by": "demo"}
         self._client.patch("/v1/monitor", body, "*")
-        self._say(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
+        self._echo(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
 
     def by_count(self) -> None:
         """Measure the load per task under placement by count."""
@@ -88,7 +88,7 @@ class DemoStory:
         """Rebalance fully by load, after a dry run."""
         body: dict[str, Any] = {"datastream": DATASTREAM, "full": True, "reason": "first loads are known"}
         preview = self._client.post("/v1/rebalance", body | {"dry_run": True})
-        self._say(f"dry run: {preview['sentence']}")
+        self._echo(f"dry run: {preview['sentence']}")
         before = plan_of(self._client)["epoch"]
         self._client.post("/v1/rebalance", body)
         plan = self._until("the new plan is in force", lambda: self._newer_plan(before))
@@ -114,7 +114,7 @@ class DemoStory:
 
     def settled(self) -> None:
         """Measure the latency in normal operation."""
-        self._until("the backlog is gone", self._is_calm)
+        self._until("the backlog is gone", self._is_quiet)
         since = self._watch.now_ms()
         self._let_the_monitor_act(True, "everything is placed by load")
         self._pause(8)
@@ -149,7 +149,7 @@ class DemoStory:
             f"{counted(len(self._findings.moves), 'partition')} moved",
         )
         for move in self._findings.moves:
-            self._say(f"  {move['partition']}: {move['from']} -> {move['to']}: {move['why']}")
+            self._echo(f"  {move['partition']}: {move['from']} -> {move['to']}: {move['why']}")
         self._recover(since)
 
     def kill(self) -> None:
@@ -200,7 +200,7 @@ class DemoStory:
         return sum(int(lane["next_offset"]) for lane in lanes)
 
     def _recover(self, since: int) -> None:
-        self._until("the latency is within the objective again", self._is_calm)
+        self._until("the latency is within the objective again", self._is_quiet)
         back = self._watch.now_ms()
         self._mark("latency within the objective again")
         self._pause(8)
@@ -250,7 +250,7 @@ class DemoStory:
         plan = plan_of(self._client)
         return plan if plan["epoch"] > epoch else None
 
-    def _is_calm(self) -> bool:
+    def _is_quiet(self) -> bool:
         recent = self._watch.recent_latency(3)
         return recent.records > 0 and recent.p99_ms <= OBJECTIVE_MS / 2
 
@@ -271,7 +271,7 @@ class DemoStory:
             self._note_latency()
             if (now := self._watch.seconds()) - said >= _SAY_SECONDS:
                 said = now
-                self._say(f"waiting until {what}, {now - began:.0f} s")
+                self._echo(f"waiting until {what}, {now - began:.0f} s")
             return unless_it_may_pass(ask)()
 
         return wait_until(attempt, _PATIENCE_SECONDS, what, interval_seconds=0.4)
@@ -294,14 +294,14 @@ class DemoStory:
 
     def _mark(self, text: str) -> None:
         self._findings.marks.append((self._watch.seconds(), text))
-        self._say(text)
+        self._echo(text)
 
     def _show_loads(self) -> None:
         found = self._findings.task_loads[-1]
-        self._say(f"load per task, {found.title} (max/mean {found.largest_over_mean:.2f}):")
+        self._echo(f"load per task, {found.title} (max/mean {found.largest_over_mean:.2f}):")
         for task, load in sorted(found.loads.items()):
             bar = "#" * round(load / USABLE * 30)
-            self._say(f"  {task:10} {load:>9,.0f} B/s {bar}")
+            self._echo(f"  {task:10} {load:>9,.0f} B/s {bar}")
 
 
 def plan_tasks_fit(loads: Mapping[str, float]) -> bool:

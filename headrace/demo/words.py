@@ -51,7 +51,7 @@ def pages(address: str) -> list[str]:
     return [f"http://{address}{path}  {what}" for path, what in _PAGES]
 
 
-def what_next(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
+def next_steps(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
     """Return the last lines. `kept`: processes are left running; `stopped`: the demonstration stopped
     early."""
     lines = [

@@ -64,7 +64,7 @@ def examined_settings(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("REST", Grade.PROBLEM, refusal.message, refusal.advice)
     elif exposure := settings.api.exposure():
         yield DoctorFinding("REST", Grade.WARNING, exposure, "see docs/security.md")
-    elif not settings.api.asks_who_calls:
+    elif not settings.api.requires_authentication:
         yield DoctorFinding(
             "REST",
             Grade.NOTE,

@@ -146,7 +146,7 @@ def build_foresight(
             store,
             expected,
             advice,
-            _how(settings, services.assessments),
+            _fallback(settings, services.assessments),
             PastHours(_past(settings), advice.history_days),
             settings.mirror.leader.load_provider,
         )
@@ -178,7 +178,7 @@ def _past(settings: HeadraceSettings) -> AskHour:
     return ask
 
 
-def _how(
+def _fallback(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
     """Return a function that determines the capacity of a group's tasks, from its last plan or else from the

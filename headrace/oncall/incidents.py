@@ -12,7 +12,7 @@ from mirror.errors import TopicMissing
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.told import InheritedAlerts, matters_of, told_alerts
+from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
 from monitor.cycle import MonitorCycle
 from monitor.records.book import resumed
 from monitor.records.keeper import IncidentKeeper
@@ -30,7 +30,7 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
         late = [one for one in stored.records if one.is_late]
         cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})
         alerts.restore(one for one in late if one.closing_ms is None)
-        alerts.resume(told_alerts(stored.notes.values()))
+        alerts.resume(read_alerts(stored.notes.values()))
 
     return IncidentKeeper(
         incident_topic(settings),

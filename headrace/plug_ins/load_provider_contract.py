@@ -49,7 +49,7 @@ class LoadProviderContract:
         report, (_, known) = self._ask(), self.known()
         assert {key for key in known if report.loads[key].level is LoadLevel.PARTITION} == set(known)
 
-    def test_it_says_nothing_of_what_nobody_asked_for(self) -> None:
+    def test_reports_only_requested_partitions(self) -> None:
         """Check that the report contains no partitions that were not requested."""
         cluster, partitions = self.known()
         report = self.provider().loads(cluster, partitions[:1])
@@ -82,7 +82,7 @@ class LoadProviderContract:
         one, other = (self.provider().loads(cluster, order) for order in (partitions, partitions[::-1]))
         assert one.loads.keys() == other.loads.keys()
 
-    def test_nothing_is_answered_about_nothing(self) -> None:
+    def test_no_partitions_have_no_loads(self) -> None:
         """Check that a request for no partitions returns no loads or raises LoadUnavailable."""
         cluster, _ = self.known()
         try:

@@ -69,7 +69,7 @@ class PlacementStrategyContract:
         turned = dict(reversed(_LOADS.items()))
         assert self._plan(_REQUEST).tasks == self._plan(replace(_REQUEST, loads=turned)).tasks
 
-    def test_what_is_placed_stays(self) -> None:
+    def test_keeps_placed_partitions(self) -> None:
         """Check that replanning with the same loads moves nothing and keeps the names of tasks."""
         before = self._plan(_REQUEST)
         after = self._plan(replace(_REQUEST, current=_homes(before)))
@@ -98,7 +98,7 @@ class PlacementStrategyContract:
         )
         assert after.tasks == before.tasks
 
-    def test_there_may_be_nothing_to_plan(self) -> None:
+    def test_plans_no_partitions(self) -> None:
         """Check the plan for a datastream without any remaining topics."""
         answer = self._plan(replace(_REQUEST, partitions=(), loads={}))
         assert not any(answer.tasks.values())

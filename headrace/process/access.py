@@ -25,7 +25,7 @@ BROOKLIN: Final = "brooklin"
 """Name of the listener for Brooklin clients, and of their principal."""
 
 
-def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> AccessMethods:
+def access_of_settings(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> AccessMethods:
     """Build the access control. `health` shows if the token file later becomes unreadable. Raises ConfigError
     for an unreadable token file and for invalid names."""
     file, tell = api.access.token_file, partial(_report_tokens, health)

@@ -147,7 +147,7 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)
     return {
-        "Metrics of an instance": [_of(one, getattr(one, "_labelnames", ())) for one in instance],
+        "Metrics of an instance": [_described(one, getattr(one, "_labelnames", ())) for one in instance],
         "Metrics of the monitor": list(_registered(AlertMetrics().registry)),
         "Metrics of the Spark job": list(_registered(job.registry)),
     }
@@ -160,10 +160,10 @@ def _registered(registry: CollectorRegistry) -> Iterator[DescribedMetric]:
     for collector in collectors:
         kept = getattr(collector, "_labelnames", ())
         for family in collector.collect():
-            yield _of(family, getattr(family, "_labelnames", kept))
+            yield _described(family, getattr(family, "_labelnames", kept))
 
 
-def _of(family: Metric, labels: Sequence[str]) -> DescribedMetric:
+def _described(family: Metric, labels: Sequence[str]) -> DescribedMetric:
     name = f"{family.name}_total" if family.type == "counter" else family.name
     return DescribedMetric(name, family.type, family.documentation, tuple(labels))
 

@@ -160,7 +160,7 @@ class ZooKeeper:
         paths = [root, *(f"{root}/{name}" for name in self.children(""))]
         found = []
         for path, result in [(path, self._client.get_acls_async(path)) for path in paths]:
-            with contextlib.suppress(NotFound, NotAuthorized), self._asked(path):
+            with contextlib.suppress(NotFound, NotAuthorized), self._translated_errors(path):
                 rules, _ = self._answer(result)
                 if is_open(rules):
                     found.append(path)
@@ -170,7 +170,7 @@ class ZooKeeper:
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
         """Create a node and its parents; return its path below the root."""
-        with self._asked(path):
+        with self._translated_errors(path):
             made = self._answer(
                 self._client.create_async(
                     self._full(path), data, ephemeral=ephemeral, sequence=sequential, makepath=True
@@ -205,7 +205,7 @@ class ZooKeeper:
 
     def sync(self) -> None:
         """Synchronise our server with the leader of the ensemble."""
-        with self._asked("/"):
+        with self._translated_errors("/"):
             self._answer(self._client.sync_async(self._full("")))
 
     def _all(
@@ -217,7 +217,7 @@ class ZooKeeper:
             some = paths[start : start + _WINDOW]
             results = [ask(path) for path in some]
             for path, result in zip(some, results, strict=True):
-                with contextlib.suppress(*left_out), self._asked(path):
+                with contextlib.suppress(*left_out), self._translated_errors(path):
                     answers[path] = self._answer(result)
         return answers
 
@@ -226,7 +226,7 @@ class ZooKeeper:
         full = self._full(path)
         while True:
             try:
-                with self._asked(path):
+                with self._translated_errors(path):
                     data, stat = self._answer(self._client.get_async(full, _forward(watch)))
             except NotFound:
                 if not self._appeared(path, watch):
@@ -236,7 +236,7 @@ class ZooKeeper:
 
     def write(self, path: str, data: bytes, version: int) -> int:
         """Write if the version matches (compare and set); return the new version."""
-        with self._asked(path):
+        with self._translated_errors(path):
             stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
 
@@ -266,12 +266,12 @@ class ZooKeeper:
                     transaction.create(self._full(path), data, sequence=True)
                 case NewNode(path, data):
                     transaction.create(self._full(path), data)
-        with self._asked(changes[0].path):
+        with self._translated_errors(changes[0].path):
             return self._answer(transaction.commit_async())
 
     def delete(self, path: str, version: int | None = None) -> None:
         """Delete a leaf node."""
-        with contextlib.suppress(NotFound), self._asked(path):
+        with contextlib.suppress(NotFound), self._translated_errors(path):
             expected = -1 if version is None else version
             self._answer(self._client.delete_async(self._full(path), expected))
 
@@ -292,7 +292,7 @@ class ZooKeeper:
         full = self._full(path)
         while True:
             try:
-                with self._asked(path):
+                with self._translated_errors(path):
                     names = self._answer(self._client.get_children_async(full, _forward(watch)))
             except NotFound:
                 if not self._appeared(path, watch):
@@ -304,7 +304,7 @@ class ZooKeeper:
         """Set the watch on a missing node; return whether it was created in the meantime."""
         if watch is None:
             return False
-        with self._asked(path):
+        with self._translated_errors(path):
             return self._answer(self._client.exists_async(self._full(path), _forward(watch))) is not None
 
     def beat(self) -> None:
@@ -349,7 +349,7 @@ class ZooKeeper:
                 self._while_waiting()
 
     @contextlib.contextmanager
-    def _asked(self, path: str) -> Iterator[None]:
+    def _translated_errors(self, path: str) -> Iterator[None]:
         sent = time.monotonic()
         try:
             with translated(path):

@@ -106,15 +106,15 @@ def authenticate_by_sasl(client: KazooClient, security: ZooKeeperSecurity) -> No
         password = security.password.get_secret_value()
         exchange = DigestMd5(security.username, password, _DIGEST_URI, secrets.token_hex(16))
         try:
-            challenge = _say(connection, b"", timeout)
-            exchange.check(_say(connection, exchange.answer(challenge), timeout))
+            challenge = _exchange(connection, b"", timeout)
+            exchange.check(_exchange(connection, exchange.answer(challenge), timeout))
         except NotAuthorized as error:
             raise AuthFailedError(error.message) from error
 
     connection._authenticate_with_sasl = authenticate  # noqa: SLF001
 
 
-def _say(connection: Any, token: bytes, timeout: float) -> bytes:
+def _exchange(connection: Any, token: bytes, timeout: float) -> bytes:
     connection._submit(SASL(token), timeout, _SASL_XID)  # noqa: SLF001
     header, buffer, offset = connection._read_header(timeout)  # noqa: SLF001
     if header.err:

@@ -48,7 +48,7 @@ def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[Server
     """
     connect = _connector(settings)
     servers, _ = collect_hosts(settings.servers)
-    return tuple(_asked(connect, host, int(port), seconds) for host, port in sorted(servers))
+    return tuple(_server_facts(connect, host, int(port), seconds) for host, port in sorted(servers))
 
 
 def server_facts(address: str, srvr: str, dirs: str) -> ServerFacts:
@@ -73,7 +73,7 @@ def _connector(settings: ZooKeeperSettings) -> Connect:
     return lambda address, timeout: tls_connection(context, address, address[0], timeout)
 
 
-def _asked(connect: Connect, host: str, port: int, seconds: float) -> ServerFacts:
+def _server_facts(connect: Connect, host: str, port: int, seconds: float) -> ServerFacts:
     address, until = address_of(host, port), time.monotonic() + seconds
     try:
         srvr, dirs = (_answer(connect, (host, port), word, until) for word in (b"srvr", b"dirs"))

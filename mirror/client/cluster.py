@@ -69,7 +69,7 @@ class Cluster:
         self.silence = ""
         """Description of that broker and its delay."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
-        self._asked: set[str] = set()
+        self._wanted_topics: set[str] = set()
         self._refreshed: Promise[None] | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
         self._sought: dict[int, set[str]] = {}
@@ -236,14 +236,14 @@ class Cluster:
 
     async def refresh(self, topics: Iterable[str]) -> None:
         """Refresh the brokers and these topics. Combines concurrent calls. Raises Unreachable."""
-        self._asked.update(topics)
+        self._wanted_topics.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
         await self._refreshed
 
     async def _refresh(self) -> None:
         await self._loop.sleep(0.0)
-        names, self._asked = sorted(self._asked), set()
+        names, self._wanted_topics = sorted(self._wanted_topics), set()
         self._refreshed = None
         for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
             self._learn(await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE])))

@@ -119,7 +119,7 @@ class PartitionRange:
         self._committed = committed
         self._on_damage = on_damage
         self._bytes = _STEP_BYTES
-        self._asked = -1
+        self._requested = -1
         self.position = start
         """Next offset to read."""
 
@@ -129,9 +129,9 @@ class PartitionRange:
         Retries transient errors; raises others as `fetch_once` does.
         """
         while self.position < self._end:
-            if self.position == self._asked:
+            if self.position == self._requested:
                 self._bytes *= 2  # the batch is larger than the limit of the last fetch
-            self._asked = self.position
+            self._requested = self.position
             part = await self._cluster.patiently(self._fetch, topic=self._place.topic)
             if len(part.records):
                 return part

@@ -34,7 +34,7 @@ class Promptness:
     """Detects whether the responses of a connection are much later than requested.
 
     A late response counts until a prompt one arrives, since the next one may be just as late. Times are
-    monotonic seconds; `asked` is when the response was due, not counting transfer and the broker's own time.
+    monotonic seconds; `sent_at` is when the response was due, not counting transfer and the broker's own time.
     """
 
     __slots__ = ("_until", "seconds", "since")

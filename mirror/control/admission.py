@@ -145,7 +145,7 @@ class Admission:
             _check_looks(new, found)
             for detail, advice in self._foreign_groups(new, same_as):
                 found.refuse("/name", detail, advice)
-        if former is None or _asks_for(former, principal) != _asks_for(new, principal):
+        if former is None or _permission_key(former, principal) != _permission_key(new, principal):
             for use, detail, advice in self._problems(new, same_as, principal or _owner(new)):
                 found.refuse(use.pointer, detail, advice)
         _check_owner(new, former, found)
@@ -380,7 +380,7 @@ def _uses(one: Datastream) -> list[_Use]:
     return found
 
 
-def _asks_for(one: Datastream, principal: str) -> tuple[object, ...]:
+def _permission_key(one: Datastream, principal: str) -> tuple[object, ...]:
     """Return the parts of a definition that require rights, including the owner where owners hold the
     rights.
     """

@@ -15,14 +15,14 @@ from mirror.model.identifiers import DatastreamName
 class RequestedChange:
     """A requested change.
 
-    `before` and `after`: the datastream now and after the change; None if missing or unreadable. `mates`:
+    `before` and `after`: the datastream now and after the change; None if missing or unreadable. `group_members`:
     others whose tasks or positions are affected.
     """
 
     name: DatastreamName
     before: Datastream | None
     after: Datastream | None
-    mates: tuple[Datastream, ...] = ()
+    group_members: tuple[Datastream, ...] = ()
 
 
 class Rights(Protocol):
@@ -72,10 +72,10 @@ class Caller:
         if isinstance(self.rights, EveryRight):
             return
         known = after or before
-        mates = tuple(
+        group_members = tuple(
             one for one in others() if known and one.name != name and _concerns(known, one, before is None)
         )
-        self.rights.check(RequestedChange(name, before, after, mates))
+        self.rights.check(RequestedChange(name, before, after, group_members))
 
     def signed(self, said: str) -> str:
         """Return the name to store as the requester. `said`: unverified name given in the call."""

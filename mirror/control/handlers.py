@@ -131,7 +131,7 @@ class Control:
         """The use cases for all datastreams that share tasks."""
         return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
 
-    def note_asked(self, request: Request) -> None:
+    def record_request(self, request: Request) -> None:
         """Record a request to the leader made by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
@@ -167,7 +167,7 @@ class Control:
     def _create(self, command: CreateDatastream) -> StoredDatastream:
         """Create a datastream. Raises VersionConflict if another call changed the input of the checks."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
-        created, others = self._there(command.datastream)
+        created, others = self._existing(command.datastream)
         if created is not None:
             return created
         datastream = self._checks.created(command, others, self._caller.name)
@@ -182,7 +182,7 @@ class Control:
         self._announcer.created(command, stored.datastream, event)
         return stored
 
-    def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
+    def _existing(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
         """Return the definition that the same call created before, and the other datastreams.
 
         Raises AlreadyExists, KeyReused, Forbidden."""
@@ -409,7 +409,7 @@ class Control:
 
         Raises the exceptions of executing it."""
         if isinstance(command, CreateDatastream):
-            created, others = self._there(command.datastream)
+            created, others = self._existing(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
             return None, self._checks.created(command, others, self._caller.name)

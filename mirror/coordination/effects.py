@@ -86,10 +86,10 @@ def _effects(
             if home != next_home:
                 yield LaneEffect(key, home, next_home)
             elif needs_restart(spec, next_spec):
-                yield LaneEffect(key, home, next_home, _what_differs(spec, next_spec))
+                yield LaneEffect(key, home, next_home, _differing_fields(spec, next_spec))
 
 
-def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
+def _differing_fields(one: LaneSpec, other: LaneSpec) -> str:
     """Return the names of the differing properties that are fixed when a lane starts."""
     found = [
         field.name

@@ -120,7 +120,7 @@ class TopicMatching:
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
-            return (nothing_matches(datastream),)
+            return (unmatched_selection(datastream),)
         known = cluster.without_effect.get(selection)
         if known is None:
             known = tuple(_without_effect(datastream.source, selection, sorted(chosen), cluster.names))
@@ -168,7 +168,7 @@ class TopicMatching:
         return topic in self._own and not selection.takes_own(topic)
 
 
-def nothing_matches(datastream: Datastream) -> str:
+def unmatched_selection(datastream: Datastream) -> str:
     """Return the remark for a datastream that matches no listed topic of its source."""
     return (
         f"no topic of {datastream.source} matches {datastream.selection.include}"
@@ -185,23 +185,23 @@ def _without_effect(
         if not any(map(alone.matches, _beginning_with(alone.beginnings, chosen)))
     ]
     if idle:
-        yield selects_nothing(source, idle)
+        yield unmatched_alternatives(source, idle)
     if selection.excludes_none(names):
-        yield excludes_nothing(source, selection)
+        yield unmatched_exclude(source, selection)
 
 
-def selects_nothing(source: ClusterRef, alternatives: Sequence[str]) -> str:
+def unmatched_alternatives(source: ClusterRef, alternatives: Sequence[str]) -> str:
     """Return the remark for alternatives of a topic expression that match no topic."""
     listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
     return f"no topic of {source} matches {listed} of the topic expression"
 
 
-def excludes_nothing(source: ClusterRef, selection: TopicSelection) -> str:
+def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
     """Return the remark for an exclude expression that matches no topic."""
     return f"exclude {shown(selection.exclude)} matches no topic of {source}"
 
 
-def meant_otherwise(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
+def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
     """Return the names whose dots match another character in one of the selected topics."""
     return frozenset(one for one in names if any(_stands_for(one, topic) for topic in selected))
 

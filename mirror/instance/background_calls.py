@@ -130,7 +130,7 @@ class _Line:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
             raise CallPending(f"{key}: no response yet", advice="other calls are not affected")
-        took_long = answer.done_at - answer.asked_at >= self._patience
+        took_long = answer.done_at - answer.requested_at >= self._patience
         self._is_slow = took_long or (self._is_slow and answer.exception() is not None)
         del self._answers[key]
         return answer.result()
@@ -142,7 +142,7 @@ class _Line:
         if not self._awaited:
             return not self._is_slow
         oldest = self._awaited[0]
-        self._is_slow = self._is_slow or oldest.asked_at <= monotonic() - self._patience
+        self._is_slow = self._is_slow or oldest.requested_at <= monotonic() - self._patience
         return not self._is_slow and len(self._awaited) == 1 and oldest is answer
 
     def _give(self, job: Callable[[], None]) -> None:
@@ -163,11 +163,11 @@ class _Line:
 
 
 class _CallResult(Future[_T]):
-    """A result. `asked_at` and `done_at`: monotonic seconds of the call and of its completion."""
+    """A result. `requested_at` and `done_at`: monotonic seconds of the call and of its completion."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked_at = monotonic()
+        self.requested_at = monotonic()
         self.done_at = math.inf
 
     def is_stale(self) -> bool:

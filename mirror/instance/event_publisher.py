@@ -117,7 +117,7 @@ class DefinitionWriter:
 
         self._log.change_each(
             {name: (one.write, *one.entries) for name, one in writings.items()},
-            lambda names: self._tell([writings[name] for name in names]),
+            lambda names: self._publish_events([writings[name] for name in names]),
             write_alone,
         )
 
@@ -136,9 +136,9 @@ class DefinitionWriter:
             _log.info("datastream not changed", datastream=name, reason=str(error))
             self._look_again()
         else:
-            self._tell([one])
+            self._publish_events([one])
 
-    def _tell(self, made: Sequence[_Writing]) -> None:
+    def _publish_events(self, made: Sequence[_Writing]) -> None:
         for one in made:
             _audit_change(one.before.datastream, one.change)
             name, status = one.change.datastream.name, one.change.datastream.status.value

@@ -87,7 +87,7 @@ class Follower:
         self._is_leaving = False
         self._drained = threading.Event()
         self._trouble = ""
-        self._trouble_told = ""
+        self._logged_trouble = ""
         self._parts: set[str] = set()
         self._lanes_seen: Mapping[LaneKey, LaneStatus] = {}
         self._in_time_seen = NONE_IN_TIME
@@ -294,7 +294,7 @@ class Follower:
                     self._lost_definitions.compare(self._plan_executor.definitions, self.wake)
                 self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
-            self._trouble_told = ""
+            self._logged_trouble = ""
         except SessionLost as error:
             self._give_up(str(error))
         except Exception as error:
@@ -302,10 +302,10 @@ class Follower:
                 raise
             # Running lanes continue: the plan in effect stays valid even if a document is damaged.
             reason = reason_of(error)
-            if reason != self._trouble_told:
+            if reason != self._logged_trouble:
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.warning("coordination", reason=reason, exc_info=trace)
-            self._trouble = self._trouble_told = reason
+            self._trouble = self._logged_trouble = reason
             self._plan_executor.look_again()
 
     def _join(self) -> None:

@@ -178,7 +178,7 @@ class Leader:
         try:
             while not self._stopping.is_set():
                 began = self._clock.monotonic()
-                self._say(self._try_tick())
+                self._log_sentence(self._try_tick())
                 # Under constant changes, half of the interpreter's time remains for REST and the follower.
                 self._stopping.wait(min(self._clock.monotonic() - began, _LONGEST_REST_SECONDS))
                 self._awake.wait(self._interval)
@@ -443,7 +443,7 @@ class Leader:
         self._newest, self._is_recovered = self._plan.plan, False
         self._publisher.catch_up(self._plan.plan)
 
-    def _say(self, sentence: str) -> None:
+    def _log_sentence(self, sentence: str) -> None:
         if sentence != self._sentence:
             _log.info(sentence, plan=self._plan.plan.epoch)
         self._sentence = sentence

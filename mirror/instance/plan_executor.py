@@ -102,8 +102,8 @@ class PlanExecutor:
         self._datastreams: tuple[Datastream, ...] = ()
         self._desired: Mapping[LaneKey, LaneSpec] = {}
         self._undescribed: Mapping[LaneKey, Exception] = {}
-        self._said: Mapping[GroupName, str] = {}
-        self._held_back_said: Mapping[GroupName, str] = {}
+        self._published: Mapping[GroupName, str] = {}
+        self._published_held_back: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
         self._demands: Mapping[LaneKey, Demand] = {}
         self._announced: Holding | None = None
@@ -197,13 +197,13 @@ class PlanExecutor:
         if now < self._rates_due:
             return
         self._rates_due = now + _SHARING_SECONDS
-        if self._troubles != self._said:
+        if self._troubles != self._published:
             self._shared.troubles.say(me.sequence, self._troubles)
-            self._said = self._troubles
+            self._published = self._troubles
         held_back = held_back_of(self._supervisor.lanes)
-        if held_back != self._held_back_said:
-            self._shared.troubles.say_held_back(me.sequence, held_back)
-            self._held_back_said = held_back
+        if held_back != self._published_held_back:
+            self._shared.troubles.publish_held_back(me.sequence, held_back)
+            self._published_held_back = held_back
         self._demands = demands_of(self._supervisor.lanes, self._demands)
         chosen = catch_up_by_group((one.group, one.metadata) for one in self._datastreams)
         measured = measured_demand(self._supervisor.lanes, self._demands, chosen)

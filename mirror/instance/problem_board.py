@@ -24,7 +24,7 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
-_MOST_TOLD: Final = 5
+_MOST_PUBLISHED: Final = 5
 """Number of reasons of one problem that become events."""
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -46,7 +46,7 @@ class ProblemBoard:
         self._mentions: dict[DatastreamName, str] = {}
         self._unclear: set[DatastreamName] = set()
         self._logged: dict[DatastreamName, str] = {}
-        self._told: dict[DatastreamName, list[str]] = {}
+        self._published: dict[DatastreamName, list[str]] = {}
         self._parts: set[str] = set()
 
     @property
@@ -131,10 +131,10 @@ class ProblemBoard:
         if began or ended:
             tell((*began, *ended))
         for name in news:
-            self._told.setdefault(name, []).append(_shape(found[name].reason))
+            self._published.setdefault(name, []).append(_shape(found[name].reason))
         for name in before.keys() - found.keys():
             self._logged.pop(name, None)
-            self._told.pop(name, None)
+            self._published.pop(name, None)
             _log.info("datastream no longer set aside", datastream=legible(name))
         for name, text in sorted(self._mentions.items()):
             remark = found.get(name)
@@ -144,7 +144,7 @@ class ProblemBoard:
             elif not remark.sets_aside:
                 found[name] = replace(remark, reason=f"{remark.reason}; {text}")
         self._keep(found, shown)
-        self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
+        self._show({**{name: (True, text) for name, text in sentences.items()}, **_sentences(found.items())})
 
     def _keep(
         self, found: Mapping[DatastreamName, Problem], stored: Mapping[DatastreamName, Problem]
@@ -158,7 +158,7 @@ class ProblemBoard:
         """Stop leading: discard all problems."""
         self._stored = None
         self._logged = {}
-        self._told = {}
+        self._published = {}
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
@@ -169,8 +169,8 @@ class ProblemBoard:
         """
         if before is None:
             return True
-        told = self._told.setdefault(name, [_shape(before.reason)])
-        return _shape(problem.reason) not in told and len(told) < _MOST_TOLD
+        told = self._published.setdefault(name, [_shape(before.reason)])
+        return _shape(problem.reason) not in told and len(told) < _MOST_PUBLISHED
 
     def _show(self, sentences: Mapping[DatastreamName, tuple[bool, str]]) -> None:
         parts = {f"datastream {legible(name)}": said for name, said in sentences.items()}
@@ -185,5 +185,5 @@ def _shape(reason: str) -> str:
     return _NUMBER.sub("0", reason)
 
 
-def _said(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
+def _sentences(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
     return {name: (not problem.sets_aside, problem.reason) for name, problem in problems}

@@ -232,7 +232,7 @@ class WorldView:
             awaited=gathered.awaited,
             capacities=self._capacities(world),
         )
-        calmed, now_ms = self._calmed(world), self._clock.now_ms()
+        calmed, now_ms = self._with_frozen_groups(world), self._clock.now_ms()
         decision = decide(calmed, self._planning.planner, self._planning.capacity, now_ms)
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
@@ -243,7 +243,7 @@ class WorldView:
         book = self._planning.capacities
         return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
 
-    def _calmed(self, world: World) -> World:
+    def _with_frozen_groups(self, world: World) -> World:
         """Return the world with the groups that must not have optional moves now.
 
         In a freeze, these are all groups; otherwise those outside their quiet hours.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
-from mirror.coordination.matching import excludes_nothing
+from mirror.coordination.matching import unmatched_exclude
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import CreationRules, TopicChanges, prepare_destination
 from mirror.model import bounds
@@ -122,7 +122,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
         await _require_checkpoints(bench, job, places)
     specs = tuple(_spec(job, place, ends.get(place)) for place in places)
     if job.start is StartPosition.LATEST:
-        specs = _with_later_ones(bench.progress(job.destination), specs)
+        specs = _with_later_lanes(bench.progress(job.destination), specs)
     return CopyPlan(specs, changes, _remarks(job, usable), unknown)
 
 
@@ -141,7 +141,7 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
     )
 
 
-def _with_later_ones(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
+def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
     """Return the lanes, with those without progress starting from the beginning if others have progress.
 
     The copy has then run before, and their records may have been written since. If there is progress, it must
@@ -172,7 +172,7 @@ async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> C
 def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
     if not job.selection.excludes_none(topics):
         return ()
-    return (excludes_nothing(job.source, job.selection),)
+    return (unmatched_exclude(job.source, job.selection),)
 
 
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:

@@ -119,26 +119,26 @@ Tell = Callable[[int, int, int], None]
 
 
 class _ComparisonProgress:
-    """Progress of a comparison, reported to `tell` after every part read."""
+    """Progress of a comparison, reported to `on_progress` after every part read."""
 
     def __init__(self, partitions: int, tell: Tell | None) -> None:
         self._partitions = partitions
-        self._tell = tell
+        self._on_progress = tell
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
         """Add offsets read."""
         self._offsets += offsets
-        self._say()
+        self._report()
 
     def finished(self, partitions: int) -> None:
         """Add compared partitions."""
         self._done += partitions
-        self._say()
+        self._report()
 
-    def _say(self) -> None:
-        if self._tell is not None:
-            self._tell(self._done, self._partitions, self._offsets)
+    def _report(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._done, self._partitions, self._offsets)
 
 
 async def verify_copy(
@@ -146,7 +146,7 @@ async def verify_copy(
 ) -> list[PartitionVerdict]:
     """Compare every partition of the selected topics.
 
-    `tell` is called on the loop's thread with the progress. Raises TopicMissing if no topic is selected,
+    `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is selected,
     Unreachable.
     """
     places = await _places(bench, job)

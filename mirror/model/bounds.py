@@ -2,7 +2,7 @@
 checks on input and again when it is read back, so the rest of the code can rely on valid values.
 
 Each check accepts a value of any type and returns it with its checked type, or raises InvalidRequest. The
-message names the field (`what`) and quotes the start of the value.
+message names the field (`label`) and quotes the start of the value.
 """
 
 from __future__ import annotations

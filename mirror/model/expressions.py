@@ -74,7 +74,7 @@ def _options(*, of_lines: bool) -> re2.Options:
 
 
 class Expression:
-    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`.
+    """A compiled expression over whole topic names. Raises InvalidRequest that names the field `label`.
 
     `beginnings`: possible prefixes of matching names; contains the empty string if unknown.
     """

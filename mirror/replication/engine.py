@@ -156,7 +156,7 @@ class BatchEngine:
         """Return measurements since the last call, one per lane with anything to report."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
-        now, asked = self._context.loop.now(), self._asked()
+        now, asked = self._context.loop.now(), self._oldest_request()
         silent = self._context.silent_clusters(now)
         when = MeasurementInterval(now_ms, interval_ms, self._context.identity.instance, now, asked, silent)
         cpu_seconds = process_time()
@@ -188,7 +188,7 @@ class BatchEngine:
         `PositionWatch` can skip are then None.
         """
         if at is not None:
-            return self._positions.to_say(self._measured, at, self._measured_ms)
+            return self._positions.due_positions(self._measured, at, self._measured_ms)
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
@@ -215,7 +215,7 @@ class BatchEngine:
         """
         return self._context.clock_skews()
 
-    def _asked(self) -> float:
+    def _oldest_request(self) -> float:
         """Return the due time of the oldest outstanding request to any broker, infinity if there is none."""
         asked = [one.unanswered_since() for part in self.runner.sources.values() for one in part.channels]
         asked += [one.unanswered_since() for part in self.runner.sinks.values() for one in part.channels]

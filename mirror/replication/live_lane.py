@@ -33,7 +33,7 @@ class TransactionState:
     """
 
     __slots__ = (
-        "asked_at",
+        "requested_at",
         "floor",
         "has_failed",
         "is_beginning",
@@ -48,7 +48,7 @@ class TransactionState:
         self.floor = floor
         """Offset below which the destination had no open transaction when the lane took its id. A batch
         stored below it proves that the log lost records since, perhaps an abort marker."""
-        self.asked_at = 0.0
+        self.requested_at = 0.0
         """Time at which the current transaction was requested; the coordinator started it no earlier."""
         self.started_at: float | None = None
         self.may_be_open = False
@@ -140,13 +140,13 @@ class LiveLane(Lane):
     `turn`, `state`, `intent` and `pause`.
 
     `is_live`: up to date, so fetched in the tier that backlogs cannot delay. `is_ready`: queued for sending.
-    `asked_at`: when the last answered fetch was sent, in monotonic seconds; `first_ask`: number of the
+    `requested_at`: when the last answered fetch was sent, in monotonic seconds; `first_request`: number of the
     channel's request that first included the present position.
     `is_slow`: its destination partition is under-replicated, so its batches are sent alone. `is_writable`:
     connected to the destination; otherwise the lane is not fetched. `waits`: excluded from fetches for a
-    reason other than the source; `heard_at`: time of the last end offset received meanwhile, in monotonic
+    reason other than the source; `answered_at`: time of the last end offset received meanwhile, in monotonic
     seconds. `is_loaded`: stored progress has been read. `is_announced`: the start has been reported.
-    `has_owned`: has had a producer id in this engine. `identity_asked_at`: time at which the prerequisites of
+    `has_owned`: has had a producer id in this engine. `identity_requested_at`: time at which the prerequisites of
     its first batch were requested, in monotonic seconds, or infinity. `damaged_reads`: consecutive responses
     with corrupt batches. `damaged_sends`: number of batches below source offset `damaged_up_to` rejected as
     corrupt since the destination accepted one that reaches it. `send_tries`: consecutive transient produce
@@ -155,7 +155,7 @@ class LiveLane(Lane):
     """
 
     __slots__ = (
-        "asked_at",
+        "requested_at",
         "batch_bytes",
         "batch_spread",
         "buckets",
@@ -165,13 +165,13 @@ class LiveLane(Lane):
         "disputed",
         "empty_answers",
         "fetch_bytes",
-        "first_ask",
+        "first_request",
         "found",
         "has_owned",
-        "heard_at",
+        "answered_at",
         "held_by",
         "hidden",
-        "identity_asked_at",
+        "identity_requested_at",
         "intent",
         "is_announced",
         "is_broken",
@@ -216,7 +216,7 @@ class LiveLane(Lane):
         """Consecutive empty responses although records remain."""
         self.is_live = self.is_ready = self.is_slow = False
         self.is_writable = self.is_loaded = self.is_announced = self.has_owned = False
-        self.identity_asked_at = inf
+        self.identity_requested_at = inf
         self.is_forgotten = self.is_broken = False
         self.found: LaneProgress | None = None
         """Stored progress that has been read but not compared with the clusters yet."""
@@ -228,8 +228,8 @@ class LiveLane(Lane):
         self.watch = PositionWatch()
         self.needs_fence = False
         """Whether unknown batches of a former owner or of this lane may be in flight."""
-        self.waits, self.heard_at = False, -inf
-        self.asked_at, self.first_ask = 0.0, 0
+        self.waits, self.answered_at = False, -inf
+        self.requested_at, self.first_request = 0.0, 0
         self.fetch_bytes = fetch_bytes
         """Maximum bytes to request at a time, unless a batch is larger."""
         self.batch_bytes = 0
@@ -255,7 +255,7 @@ class LiveLane(Lane):
     @property
     def is_identifying(self) -> bool:
         """Return whether the lane waits for its identity and other prerequisites of its first batch."""
-        return self.identity_asked_at < inf
+        return self.identity_requested_at < inf
 
     @property
     def may_drain(self) -> bool:
@@ -384,20 +384,20 @@ class LiveLane(Lane):
         size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
 
-    def note_request(self, asked_at: float, told: tuple[int, float]) -> None:
+    def note_request(self, requested_at: float, told: tuple[int, float]) -> None:
         """Record when the request was sent whose response concerns the lane, and number and time of the
         last answered one before it: unless it named another position, it brought no news."""
-        self.asked_at = asked_at
-        if self.first_ask <= told[0]:
+        self.requested_at = requested_at
+        if self.first_request <= told[0]:
             self.times.quiet(told[1])
 
     def hear_end(self, end: int, now_ms: int, now: float, asked: float) -> None:
         """Record the end offset for a lane that is not fetching, requested at `asked` and received at `now`
         (monotonic seconds)."""
         self.note_end(max(self.high_watermark, end), end, now_ms)
-        self.heard_at = now
+        self.answered_at = now
         if not self.rules.read_committed:  # otherwise more records may have been appended
-            self.times.heard(end, asked, now, now_ms, self.checkpoint)
+            self.times.record_end(end, asked, now, now_ms, self.checkpoint)
 
     @property
     def is_ambiguous(self) -> bool:

@@ -89,7 +89,7 @@ class Worker:
             self._watchdog.rest()
 
     def _run(self) -> None:
-        self._say(WorkerReady(self._data_plane))
+        self._send(WorkerReady(self._data_plane))
         while self._deadline is None:
             self._watchdog.turn()
             self._receive()
@@ -98,16 +98,16 @@ class Worker:
             self._try_refused()
             events = self._engine.step(self._step_seconds)
             if events:
-                self._say(LaneNews(tuple(events)))
+                self._send(LaneNews(tuple(events)))
             now = self._clock.monotonic()
             if now >= self._next_alive:
                 self._next_alive = now + _ALIVE_SECONDS
-                self._say(WorkerAlive())
-            self._say(*self._reports.due(now))
+                self._send(WorkerAlive())
+            self._send(*self._reports.due(now))
         self._watchdog.rest()  # closing is limited by its own deadline
-        self._say(*self._reports.closing())
-        self._say(LaneNews(tuple(self._engine.close(self._deadline))))
-        self._say(*self._reports.closed())
+        self._send(*self._reports.closing())
+        self._send(LaneNews(tuple(self._engine.close(self._deadline))))
+        self._send(*self._reports.closed())
 
     def _receive(self) -> bool:
         """Read arrived messages; return whether any data arrived."""
@@ -178,7 +178,7 @@ class Worker:
             if former is None or former.reason != reason:
                 trace = None if isinstance(error, HeadraceError) else error
                 _log.error("lane %s cannot start: %s", spec.key.partition, reason, exc_info=trace)
-                self._say(LaneNews((LanePaused(spec.key, reason),)))
+                self._send(LaneNews((LanePaused(spec.key, reason),)))
 
     def _try_refused(self) -> None:
         now_ms = self._clock.now_ms()
@@ -186,7 +186,7 @@ class Worker:
             if pause.is_due(now_ms):
                 self._start(spec, pause)
 
-    def _say(self, *messages: Message) -> None:
+    def _send(self, *messages: Message) -> None:
         try:
             for message in messages:
                 self._control.sendall(encode_message(message))

@@ -50,7 +50,7 @@ class WorkerSlot:
     end_by: float | None = None
     taken: int | None = None
     deaf_seconds: float = 0.0
-    beats_heard: int = 0
+    heartbeats: int = 0
     listened_at: float = 0.0
     silent_seconds: float = 0.0
     cpu_at: tuple[float, float] = (0.0, 0.0)
@@ -68,7 +68,7 @@ class WorkerSlot:
         self.started_at = self.listened_at = now
         self.restart_at = self.end_by = self.taken = self.over_since = None
         self.deaf_seconds = 0.0
-        self.beats_heard, self.silent_seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
+        self.heartbeats, self.silent_seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
@@ -126,8 +126,8 @@ class WorkerSlot:
         """Update how long the worker has sent nothing and read nothing. `beats`: number of reads from it;
         `taken`: number of chunks it has read, None if no message is pending."""
         waited, self.listened_at = now - self.listened_at, now
-        if self.beats_heard != beats or self.is_ending:
-            self.beats_heard, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
+        if self.heartbeats != beats or self.is_ending:
+            self.heartbeats, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
         else:
             self.silent_seconds += min(waited, _LONGEST_LOOK_SECONDS)
         is_stuck = taken is not None and taken == self.taken

@@ -73,7 +73,7 @@ class IncidentTopic:
         try:
             admin.create(TopicDescription(self._rows, 1))
         except HeadraceError as error:
-            self._tell_of_rows(str(error))
+            self._log_skipped_rows(str(error))
 
     def read(self) -> StoredMonitorState:
         """Return the latest state of all incidents and notes. Invalid records are logged and skipped.
@@ -136,15 +136,15 @@ class IncidentTopic:
                 row = self._row(one)
                 self._row_writer.produce(self._rows, key=key.encode(), value=row, on_delivery=written)
         except (KafkaException, BufferError) as error:
-            self._tell_of_rows(str(error))
+            self._log_skipped_rows(str(error))
         self._row_writer.flush(_PATIENCE_SECONDS)
 
     def _row_delivered(self, record: IncidentRecord, error: KafkaError | None, _: Message) -> None:
-        self._tell_of_rows("" if error is None else error.str())
+        self._log_skipped_rows("" if error is None else error.str())
         if error is None and self._waiting_rows.get(record.id) is record:
             del self._waiting_rows[record.id]
 
-    def _tell_of_rows(self, reason: str) -> None:
+    def _log_skipped_rows(self, reason: str) -> None:
         """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._row_trouble:
             _log.warning("cannot write incident rows for Pinot", topic=self._rows, reason=reason)

@@ -36,7 +36,7 @@ _NAMES_SHOWN: Final = 20
 
 
 class Fault(NamedTuple):
-    """A datastream blocked by a cluster. `partitions`: number of partitions known to wait for it; `said`:
+    """A datastream blocked by a cluster. `partitions`: number of partitions known to wait for it; `text`:
     description of the worst partition. `is_idle`: no records wait or arrive."""
 
     name: DatastreamName
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
     cluster: str
     partitions: int
     worst: str
-    said: str
+    text: str
     since_ms: int | None
     is_idle: bool = False
 
@@ -60,18 +60,18 @@ def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMov
     found = []
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
-        found += [_away(name, one, count) for count in states]
+        found += [_cluster_fault(name, one, count) for count in states]
         if not states and (finding := findings.get(name)) is not None:
             found += _unanswered(name, one, finding)
     return found
 
 
-def _away(name: DatastreamName, one: DatastreamStates, count: StateCount) -> Fault:
+def _cluster_fault(name: DatastreamName, one: DatastreamStates, count: StateCount) -> Fault:
     kind = AWAY[count.state]
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
-    said = f"{count.worst}{since}: {count.reason or count.state.value}"
+    text = f"{count.worst}{since}: {count.reason or count.state.value}"
     cluster, since_ms = _cluster(one, kind), count.since_ms
-    return Fault(name, kind, cluster, count.partitions, count.worst, said, since_ms, count.is_idle)
+    return Fault(name, kind, cluster, count.partitions, count.worst, text, since_ms, count.is_idle)
 
 
 def _unanswered(name: DatastreamName, one: DatastreamStates, finding: TurnResult) -> Iterator[Fault]:
@@ -99,7 +99,7 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
         yield Alert(
             first.kind,
             f"the {role} {cluster} does not respond: {counted(len(names), 'datastream')} blocked",
-            f"{first_few(names, _NAMES_SHOWN)}; {first.said}",
+            f"{first_few(names, _NAMES_SHOWN)}; {first.text}",
             first.since_ms or 0,
             "",
             first.cluster,
@@ -125,7 +125,7 @@ class Outages:
 
     def __init__(self, most_seconds: float) -> None:
         self._most = most_seconds
-        self._of: dict[DatastreamName, _Outage] = {}
+        self._outages: dict[DatastreamName, _Outage] = {}
 
     def look(
         self,
@@ -138,26 +138,26 @@ class Outages:
         """Update the state after a turn. `fired`: keys of the alerts that fire."""
         affected = {one.name for one in faults}
         for one in faults:
-            outage = self._of.setdefault(one.name, _Outage(now))
+            outage = self._outages.setdefault(one.name, _Outage(now))
             outage.seen, outage.is_over = now, False
             outage.was_sent = outage.was_sent or one.key in fired
-        for name, outage in list(self._of.items()):
+        for name, outage in list(self._outages.items()):
             if name in affected:
                 continue
             outage.is_over = outage.is_over or not _is_behind(name, findings, movements)
             if not outage.was_sent or now - outage.seen >= self._most:
-                del self._of[name]
+                del self._outages[name]
 
     @property
     def held_back(self) -> frozenset[str]:
         """Datastreams that are blocked or are catching up afterwards."""
-        return frozenset(str(name) for name, one in self._of.items() if not one.is_over)
+        return frozenset(str(name) for name, one in self._outages.items() if not one.is_over)
 
     @property
     def burnt(self) -> frozenset[str]:
         """`held_back` and datastreams that caught up recently: windows of error budgets still include the
         outage."""
-        return frozenset(map(str, self._of))
+        return frozenset(map(str, self._outages))
 
 
 def _is_behind(

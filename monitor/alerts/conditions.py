@@ -161,7 +161,7 @@ class Conditions:
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
         self._held = {
-            key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
+            key: one for key, one in self._held.items() if _still_applies(one.alert, findings, movements)
         }
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
         faults = self._faults(findings, movements, now)
@@ -175,7 +175,7 @@ class Conditions:
         self._forget(now)
         return self._firing(now)
 
-    def nothing_judged(
+    def judging_failed(
         self,
         reason: str,
         now: ClockReading,
@@ -227,11 +227,11 @@ class Conditions:
     ) -> list[Fault]:
         """Return faults of clusters, except for datastreams whose own alert already reports them."""
         fired = {key for key, one in self._held.items() if one.fires}
-        found = [one for one in faults_of(findings, movements) if not self._is_told(one, fired, now)]
+        found = [one for one in faults_of(findings, movements) if not self._is_reported(one, fired, now)]
         self._outages.look(found, fired, findings, movements, now.seconds)
         return found
 
-    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
+    def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
         """Return whether the datastream's own alert began with the fault and the cluster has no alert yet."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
@@ -320,13 +320,13 @@ class Conditions:
         kept = {
             key: one
             for key, one in self._held.items()
-            if one.seen == now.seconds or one.alert.kind not in kinds or self._stays(one, now)
+            if one.seen == now.seconds or one.alert.kind not in kinds or self._is_held(one, now)
         }
         gone = self._held.keys() - kept.keys()
         self._recovered |= {key.datastream for key in gone if key.name == LATE.name}
         self._held = kept
 
-    def _stays(self, one: _SeenCondition, now: ClockReading) -> bool:
+    def _is_held(self, one: _SeenCondition, now: ClockReading) -> bool:
         if one.is_inherited and one.alert.kind in OF_ITSELF:
             return now.seconds - one.seen < self._patience.before(one.alert.kind)
         if one.alert.kind is LATE and one.alert.datastream in self._recovered:
@@ -373,7 +373,7 @@ def _late_alert(name: DatastreamName, finding: TurnResult, said: str, late: _See
     return Alert(LATE, summary, said, 0, name, finding.cluster, done)
 
 
-def _is_there(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
+def _still_applies(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
     """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
     if alert.kind in OF_ITSELF:
         return True

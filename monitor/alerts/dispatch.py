@@ -102,18 +102,18 @@ class AlertDispatch:
         self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         """Process a turn without findings."""
         now = self._now()
         self._metrics.objectives.show({})
-        self._publish(self._conditions.nothing_judged(reason, now, movements, self._own()), now)
+        self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
         """Return the alerts about the monitor and its receivers, and the recommended ones."""
         found = [
-            Alert(RECEIVER_AWAY, f"{one.name} does not accept alerts", one.away, 0, receiver=one.name)
+            Alert(RECEIVER_AWAY, f"{one.name} does not accept alerts", one.failure, 0, receiver=one.name)
             for one in self._deliveries
-            if one.away
+            if one.failure
         ]
         if any(one.takes_watchdog for one in self._deliveries):
             found.append(Alert(WATCHDOG, "the monitor is running", "this alert always fires", self._began_ms))
@@ -124,9 +124,9 @@ class AlertDispatch:
 
     def _publish(self, alerts: Sequence[Alert], now: ClockReading) -> None:
         former, self._firing = self._firing, {one.key: one for one in alerts}
-        ended = [one for key, one in former.items() if not _is_told_as(one, self._firing.get(key))]
+        ended = [one for key, one in former.items() if not _is_same_notice(one, self._firing.get(key))]
         for alert in alerts:
-            if not _is_told_as(alert, former.get(alert.key)):
+            if not _is_same_notice(alert, former.get(alert.key)):
                 _log.warning("alert firing", **_names_of(alert), reason=alert.description)
         for alert in ended:
             _log.info("alert resolved", **_names_of(alert))
@@ -148,7 +148,7 @@ class AlertDispatch:
                 _log.info("alert silenced", **_names_of(self._firing[key]), reason=silence.reason)
 
 
-def _is_told_as(alert: Alert, other: Alert | None) -> bool:
+def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
     """Return whether receivers identify both as one alert; a recreated datastream may have another source."""
     return other is not None and other.cluster == alert.cluster
 

@@ -69,7 +69,7 @@ def state_alerts(name: DatastreamName, one: DatastreamStates) -> Iterator[Alert]
             yield Alert(
                 kind,
                 summary,
-                _said(count),
+                _count_text(count),
                 count.since_ms or 0,
                 name,
                 one.cluster,
@@ -108,7 +108,7 @@ def partitions_text(movement: Movement) -> str:
     )
 
 
-def _said(count: StateCount) -> str:
+def _count_text(count: StateCount) -> str:
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
     among = "" if count.partitions == 1 else " longest"
     return f"{count.worst}{among}{since}: {count.reason or count.state.value}"

@@ -81,7 +81,7 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamP
     return found
 
 
-def told_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
+def read_alerts(values: Iterable[bytes]) -> list[InheritedAlert]:
     """Parse stored records; log and skip alerts that this version does not know."""
     found: list[InheritedAlert] = []
     for value in values:

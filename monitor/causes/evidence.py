@@ -82,7 +82,7 @@ class LaneEvidence:
         return self.partition.rpartition("-")[0]
 
     @property
-    def waits_for_nothing(self) -> bool:
+    def has_no_backlog(self) -> bool:
         """True if it has no backlog and no response is overdue."""
         is_answered = self.fetch_unanswered is None and self.produce_unanswered is None
         return self.lag_records == 0 and not self.lag_ms and is_answered

@@ -60,7 +60,7 @@ NO_ANSWER: Final = InquiryResult()
 class _PreviousLook:
     """A previous look. `waiting`: backlog of each partition in records."""
 
-    asked_at: float
+    requested_at: float
     answer: InquiryResult
     waiting: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class Inquiry:
         """Return the cause of its lateness, calling `ask` for evidence if a look is due. `now`: monotonic
         seconds."""
         known = self._known.get(name)
-        if known is not None and (now - known.asked_at < LEAST_SECONDS or not self._left):
+        if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
             return InquiryResult(failure="not examined yet, other datastreams come first")
@@ -120,7 +120,7 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
 def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
     """Return the evidence with lanes whose backlog has shrunk since the previous look marked as catching
     up."""
-    seconds = now - former.asked_at
+    seconds = now - former.requested_at
     lanes = (_caught_up(one, former.waiting.get(one.partition), seconds) for one in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))
 

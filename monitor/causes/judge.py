@@ -111,7 +111,7 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
         if late:
             by_cause[Cause.WRONG_TIMESTAMPS] = late
         else:
-            late = [lane for lane in lanes if not lane.waits_for_nothing]
+            late = [lane for lane in lanes if not lane.has_no_backlog]
     if not by_cause:
         of_tasks = evidence.of_tasks
         for lane in late:
@@ -141,7 +141,7 @@ _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
 
 def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
     """Return whether a lane is late, as defined in the module docstring."""
-    if lane.is_starting or lane.state not in (_CALM if lane.waits_for_nothing else _IN_TIME):
+    if lane.is_starting or lane.state not in (_CALM if lane.has_no_backlog else _IN_TIME):
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
         return True
@@ -158,7 +158,7 @@ def _looks_late(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float) -> Cause:
-    still = _standing_still(lane)
+    still = _stalled(lane)
     if still is not None:
         return still
     if lane.is_starting:
@@ -182,7 +182,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
     )
 
 
-def _standing_still(lane: LaneEvidence) -> Cause | None:
+def _stalled(lane: LaneEvidence) -> Cause | None:
     """Apply rules 1 to 3. A stopped partition that an instance owns has lost its worker process."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
@@ -250,7 +250,7 @@ def _quota(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvide
         held = {one.task for one in lanes if one.hold is not None and one.hold.owner is QuotaOwner.TASK}
         tasks = {one.task for one in lanes}
         are_all = hold is not None and len(tasks) > 1 and held == tasks
-        is_hot = are_all and hottest(mates_of(lane.task, lanes)) is not None
+        is_hot = are_all and hottest(lanes_of_task(lane.task, lanes)) is not None
         return Cause.OUR_QUOTA if are_all and not is_hot else None
     return Cause.OUR_QUOTA if hold.owner in _OUR_OWN else Cause.BROKER_QUOTA
 
@@ -259,7 +259,7 @@ def _overload(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEv
     is_held = hold is not None
     if not is_held and not _is_busy(lane):
         return None
-    mates = mates_of(lane.task, lanes)
+    mates = lanes_of_task(lane.task, lanes)
     if not is_held and (lane.worker_waited or 0.0) >= _LEAST_WAITED:
         return Cause.OVERLOADED_INSTANCE
     if is_held or _keeps_busy(mates, lane):
@@ -279,7 +279,7 @@ def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
     return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
 
 
-def mates_of(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
+def lanes_of_task(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
     """Return all lanes of the task."""
     return [one for one in lanes if one.task == task]
 
@@ -338,7 +338,7 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
     hot = None
     if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
         (task, _), *_ = Counter(one.task for one in lanes).most_common(1)
-        mates = mates_of(task, evidence.of_tasks)
+        mates = lanes_of_task(task, evidence.of_tasks)
         hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
     can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
     held: tuple[QuotaHold, ...] = ()

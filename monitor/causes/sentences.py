@@ -21,14 +21,14 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `mates`: all lanes of
+    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `task_lanes`: all lanes of
     the affected task; `hot`: the partition that carries most of its load. `silent`: instances that did not
     respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
     ones included."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
-    mates: tuple[LaneEvidence, ...] = ()
+    task_lanes: tuple[LaneEvidence, ...] = ()
     hot: LaneEvidence | None = None
     silent: tuple[str, ...] = ()
     can_move: bool = True
@@ -76,7 +76,7 @@ class CauseFigures:
     @property
     def task_rate(self) -> float | None:
         """Known rate of the task in bytes per second."""
-        known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
+        known = [one.bytes_per_second for one in self.task_lanes if one.bytes_per_second is not None]
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
@@ -96,8 +96,8 @@ class CauseFigures:
         if self.worker_waited is not None:
             found["worker_waited_share"] = round(self.worker_waited, 3)
         found |= {f"{name}_unanswered_seconds": round(one, 1) for name, one in self.unanswered.items()}
-        if self.mates:
-            found["task"] = self.mates[0].task or ""
+        if self.task_lanes:
+            found["task"] = self.task_lanes[0].task or ""
         if self.task_rate is not None:
             found["task_bytes_per_second"] = round(self.task_rate)
         if self.hot is not None:
@@ -135,7 +135,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
         case Cause.OUR_QUOTA | Cause.BROKER_QUOTA:
             return (_held(found.hold), _slowest(found.phases))
         case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
-            away = _away(found.lanes)
+            away = _unreachable(found.lanes)
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
@@ -173,14 +173,14 @@ def _lost(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _carried(cause: Cause, found: CauseFigures) -> str:
-    task, rate = found.mates[0].task, rate_text(found.task_rate or 0.0)
+    task, rate = found.task_lanes[0].task, rate_text(found.task_rate or 0.0)
     if cause is Cause.HOT_PARTITION and found.hot is not None:
         alone = "" if found.can_move else ", which has no other partition"
         part = rate_text(found.hot.bytes_per_second or 0.0)
         return f"{found.hot.partition} carries {part} of the {rate} of task {task}{alone}"
     if cause is Cause.OVERLOADED_TASK:
         copied = "copies" if found.task_rate is None else f"copies {rate} of"
-        return f"{task} {copied} {counted(len(found.mates), 'partition')}"
+        return f"{task} {copied} {counted(len(found.task_lanes), 'partition')}"
     tasks = len({one.task for one in found.lanes})
     return f"{found.lanes[0].instance}, with {counted(tasks, 'late task')}"
 
@@ -239,7 +239,7 @@ def _unanswered(found: CauseFigures) -> str:
     return f"{' and '.join(waits)} for a response" if waits else ""
 
 
-def _away(lanes: Sequence[LaneEvidence]) -> str:
+def _unreachable(lanes: Sequence[LaneEvidence]) -> str:
     silent = [one for one in lanes if one.state is not None and one.state.value.endswith("_AWAY")]
     return _named(silent) if silent else ""
 

@@ -157,12 +157,12 @@ def _by_end(
     history: LaneHistory, newest: LaneSample, facts: LaneFacts, now: float, rules: MovementRules
 ) -> LaneJudgement | None:
     """Rule 10."""
-    unheard, held = history.unheard_since, history.held_since
-    if unheard is not None:
+    unreported, held = history.unheard_since, history.held_since
+    if unreported is not None:
         if facts.throttled:
-            return LaneJudgement(_S.THROTTLED, facts.throttled, unheard)
-        if now - unheard > rules.patience_seconds:
-            return LaneJudgement(_S.SOURCE_AWAY, "the source does not report its end offset", unheard)
+            return LaneJudgement(_S.THROTTLED, facts.throttled, unreported)
+        if now - unreported > rules.patience_seconds:
+            return LaneJudgement(_S.SOURCE_AWAY, "the source does not report its end offset", unreported)
         return LaneJudgement(None, "the source has not reported its end offset recently")
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint

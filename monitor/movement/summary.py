@@ -111,7 +111,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
             count.note(one)
         if one.judgement.loses_data:
             losing.append(one)
-    return Movement(tuple([states[key].said(key) for key in sorted(states)]), _loss_of(losing))
+    return Movement(tuple([states[key].count_of(key) for key in sorted(states)]), _loss_of(losing))
 
 
 class _StateCounter:
@@ -133,7 +133,7 @@ class _StateCounter:
         elif longest is None or (since_ms is not None and since_ms < longest):
             self._worst = one
 
-    def said(self, state: MovementState) -> StateCount:
+    def count_of(self, state: MovementState) -> StateCount:
         partition, judgement, since_ms, _ = self._worst
         return StateCount(state, self._number, str(partition), judgement.reason, since_ms, self._idle)
 

@@ -56,7 +56,7 @@ class Budgets:
         self._objectives: Mapping[DatastreamName, object] = {}
         self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
         self._is_burning = False
-        self._said = ""
+        self._logged_problem = ""
 
     def judge(
         self,
@@ -94,12 +94,12 @@ class Budgets:
         if objectives and most_questions is not None:
             wanted = wanted_of(subjects.values())
             self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions, alone)
-            if self._history.problem not in {"", self._said}:
+            if self._history.problem not in {"", self._logged_problem}:
                 _log.warning("some burn rates are unknown", reason=self._history.problem)
-            self._said = self._history.problem
-        return {name: self._of(subject) for name, subject in subjects.items()}
+            self._logged_problem = self._history.problem
+        return {name: self._budgets_of(subject) for name, subject in subjects.items()}
 
-    def _of(self, subject: ObjectiveSubject) -> tuple[Budget, ...]:
+    def _budgets_of(self, subject: ObjectiveSubject) -> tuple[Budget, ...]:
         return tuple(
             judge_budget(
                 one,

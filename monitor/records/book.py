@@ -86,7 +86,7 @@ class IncidentBook:
             ]
         )
 
-    def nothing_judged(
+    def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn without findings about objectives and return the changed
@@ -294,7 +294,7 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
         return record
     phase = Phase.ACTED if finding.has_acted else Phase.DECIDED
     last = record.last(Phase.ACTED, Phase.DECIDED)
-    is_known = last is not None and last.phase is phase and last.says_what(text)
+    is_known = last is not None and last.phase is phase and last.has_same_text(text)
     return record if is_known else record.noted(now_ms, phase, text)
 
 

@@ -120,9 +120,9 @@ class IncidentKeeper:
             self._is_restored = self._is_restored or found is not None
         self._wait(changed, replaced)
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         """Record a turn without findings about objectives; their state stays, other problems are updated."""
-        changed = self._book.nothing_judged(self._clock.now_ms(), self._matters(), movements)
+        changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
     def _count(
@@ -163,10 +163,10 @@ class IncidentKeeper:
                 self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic
                 pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or _FIRST_PAUSE_SECONDS)
-                self._tell(reason_of(error))
+                self._log_problem(reason_of(error))
             else:
                 pause = 0.0
-                self._tell("")
+                self._log_problem("")
 
     def _pause(self, seconds: float) -> bool:
         """Wait for work, or for that long after a failure. Return False once the thread has to end."""
@@ -215,7 +215,7 @@ class IncidentKeeper:
             with self._changed:
                 self._waiting.setdefault(record.id, record)
 
-    def _tell(self, reason: str) -> None:
+    def _log_problem(self, reason: str) -> None:
         """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)

@@ -70,9 +70,9 @@ class TimelineEntry:
         """Return whether a new entry repeats this one; figures may differ."""
         if phase is not self.phase or phase in _ONCE:
             return False
-        return phase in _STATES or self.says_what(text)
+        return phase in _STATES or self.has_same_text(text)
 
-    def says_what(self, text: str) -> bool:
+    def has_same_text(self, text: str) -> bool:
         """Return whether the text is the same apart from figures."""
         return _shape_of(legible(text)) == _shape_of(self.text)
 

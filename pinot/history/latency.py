@@ -10,14 +10,14 @@ from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
 from pinot.history.points import LatencyHistory, LatencyStep, step_for
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 _STAGES: Final = 4
 
 
-@as_asked
+@checked_rows
 def latency_steps(
     client: PinotClient,
     group: GroupName,

@@ -14,14 +14,14 @@ from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient, Row, Value
 from pinot.history.points import HOUR_MS, LoadHour, merged, sums_by_hour
 from pinot.partitions.pages import Grain, bounds
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 _MOST_ROWS: Final = 1_000_000
 _SAMPLED_HOURS: Final = 2
 
 
-@as_asked
+@checked_rows
 def partition_hours(
     client: PinotClient, cluster: str, when: TimeRange, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[LoadHour]]:
@@ -51,7 +51,7 @@ def partition_hours(
     return merged(_hours(rolled.rows, 1), _hours(sampled.rows, HOUR_MS))
 
 
-@as_asked
+@checked_rows
 def topics_hours(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str]
 ) -> list[LoadHour]:

@@ -22,7 +22,7 @@ from pinot.partitions.pages import (
     pages,
 )
 from pinot.partitions.rollups import HOUR_MS
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -145,7 +145,7 @@ def partition_rates_pages(
         f"group by topic, kafka_partition limit {2 * page_partitions}"
     )
 
-    @as_asked
+    @checked_rows
     def of_page(page: QueryPage) -> list[PartitionRates]:
         rows = client.ask(statement, given | page.parameters).rows
         chosen = (row for row in rows if wanted is None or row[0] in wanted)
@@ -197,7 +197,7 @@ class TopicRates:
     newest_ms: int
 
 
-@as_asked
+@checked_rows
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
@@ -248,7 +248,7 @@ def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
 
-    @as_asked
+    @checked_rows
     def of_page(page: QueryPage) -> list[MoverRow]:
         found = []
         for direction in ("desc", "asc"):
@@ -300,7 +300,7 @@ class FreshnessRow:
     grown: float
 
 
-@as_asked
+@checked_rows
 def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
     """Return the latest sample and coverage per cluster and sampler, over the samples of the range."""
     answer = client.ask(
@@ -317,7 +317,7 @@ def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
     ]
 
 
-@as_asked
+@checked_rows
 def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
     """Return the time of a cluster's latest sample in the range, epoch milliseconds; None without one."""
     answer = client.ask(

@@ -12,7 +12,7 @@ from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import MOST_TOPICS
 from pinot.queries import MOST_GROUPS
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -56,7 +56,7 @@ class OffendingRow:
     advice: Remedy
 
 
-@as_asked
+@checked_rows
 def offending_partitions(
     client: PinotClient,
     cluster: str,

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Value
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 
@@ -77,7 +77,7 @@ class QueryPage:
         return {"first": self.first, "last": self.last, "low": self.low, "high": self.high}
 
 
-@as_asked
+@checked_rows
 def pages(
     client: PinotClient,
     grain: Grain,

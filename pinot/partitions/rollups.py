@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pinot.client import PinotClient
 from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
-from pinot.rows import as_asked
+from pinot.rows import checked_rows
 from pinot.tables import UNKNOWN, PartitionMetricHourly
 from pinot.time_range import TimeRange
 
@@ -36,7 +36,7 @@ class Hour:
     hour_ms: int
 
 
-@as_asked
+@checked_rows
 def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     """Return the number of samples in each hour of the range; the first hour may be incomplete."""
     answer = client.ask(
@@ -48,7 +48,7 @@ def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     return {Hour(cluster, int(hour)): int(count) for cluster, hour, count in answer.rows}
 
 
-@as_asked
+@checked_rows
 def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     """Return the number of samples that the rollups of each hour in the range count."""
     answer = client.ask(
@@ -75,7 +75,7 @@ def hour_pages(
         yield _all_hourly(hour, answer.rows)
 
 
-@as_asked
+@checked_rows
 def _all_hourly(hour: Hour, rows: list[list[Any]]) -> list[PartitionMetricHourly]:
     return [_hourly(hour, row) for row in rows]
 

@@ -62,7 +62,7 @@ class RunningQuery:
     problem: str = ""
     failures: int = 0
     not_before: float = 0.0
-    heard_at: float = 0.0
+    reported_at: float = 0.0
     last_report: str = ""
 
 
@@ -188,9 +188,9 @@ class PmpService:
         for name, stream in wanted.items():
             if name not in self._running:
                 self._running[name] = RunningQuery(stream)
-        self._say_whether_any_is_read()
+        self._log_empty_input()
 
-    def _say_whether_any_is_read(self) -> None:
+    def _log_empty_input(self) -> None:
         now = self._clock.monotonic()
         if self._running:
             self._waits.succeeded(_NO_CLUSTER, now)
@@ -228,7 +228,7 @@ class PmpService:
         except (PySparkException, HeadraceError, *GONE) as error:
             self._note_failure(name, running, error)
         else:
-            running.heard_at = self._clock.monotonic()
+            running.reported_at = self._clock.monotonic()
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
     def _look_after(self, name: str, running: RunningQuery, query: StreamingQuery, now: float) -> None:
@@ -238,12 +238,12 @@ class PmpService:
             return
         for progress in query.recentProgress:
             if progress.timestamp > running.last_report:
-                running.last_report, running.heard_at = progress.timestamp, now
+                running.last_report, running.reported_at = progress.timestamp, now
                 running.problem, running.failures = "", 0
                 self._note_success(name, now)
                 report = json.loads(progress.json)
                 self._metrics.record(name, report, self._clock.now_ms())
-                self._say_what_is_awaited(name, running.stream, report, now)
+                self._log_backlog(name, running.stream, report, now)
                 if lost := expired(report):
                     _log.warning(
                         "samples expired before they were read; raise the retention of the sample topics",
@@ -254,7 +254,7 @@ class PmpService:
             running.problem = "the query makes no progress; check that the cluster responds"
             self._report(name, running)
 
-    def _say_what_is_awaited(
+    def _log_backlog(
         self, name: str, stream: QueryStream, report: dict[str, Any], now: float
     ) -> None:
         wait = awaited(report, name, stream.sampled)
@@ -267,7 +267,7 @@ class PmpService:
     def _is_stuck(self, running: RunningQuery, query: StreamingQuery, now: float) -> bool:
         at_work = "Processing" in query.status["message"]
         patience = _LONGEST_BATCH_SECONDS if at_work else _SILENCE_SECONDS
-        return now - running.heard_at > patience + running.stream.trigger_seconds
+        return now - running.reported_at > patience + running.stream.trigger_seconds
 
     def _note_failure(self, name: str, running: RunningQuery, error: BaseException | None) -> None:
         """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""

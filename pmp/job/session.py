@@ -71,7 +71,7 @@ def open_session(
     return session
 
 
-def open_unless_told(
+def open_unless_stopping(
     settings: JobSettings, jars: Sequence[str], told: threading.Event
 ) -> SparkSession | None:
     """Open a session; return None if a stop signal set `told` meanwhile, which may have stopped Spark too."""

@@ -15,7 +15,7 @@ from stack.jars.jar_sets import fetch
 from stack.jars.lists import renew
 
 
-def _say(message: str) -> None:
+def _print_line(message: str) -> None:
     sys.stderr.write(f"{message}\n")
 
 
@@ -23,16 +23,16 @@ def main(arguments: list[str]) -> int:
     """Run `fetch [SET …]`, `check [SET …]` or `lock [SET …]`; print expected failures as one line."""
     verb, names = (arguments or [""])[0], arguments[1:] or list(SET_NAMES)
     if verb not in ("fetch", "check", "lock"):
-        _say("usage: python -m stack.jars fetch|check|lock [kafka] [pinot] [spark]")
+        _print_line("usage: python -m stack.jars fetch|check|lock [kafka] [pinot] [spark]")
         return 2
     try:
         if verb == "check":
             return int(any(JarFolder(name).missing() for name in names))
         if verb == "lock":
-            renew(names, _say)
-        fetch(names, _say)
+            renew(names, _print_line)
+        fetch(names, _print_line)
     except StackError as error:
-        _say(f"stack.jars: {error}")
+        _print_line(f"stack.jars: {error}")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -74,7 +74,7 @@ class Reaper:
         self.releasable = releasable
         self.child = 0
         self.status: int | None = None
-        self.told_to_end = False
+        self.is_ending = False
         self._bell, bell = os.pipe()
         for end in (self._bell, bell):
             os.set_blocking(end, False)
@@ -84,14 +84,14 @@ class Reaper:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def _on_end(self, *_: object) -> None:
-        self.told_to_end = True
+        self.is_ending = True
 
     def keep(self) -> int:
         """Wait until the command has ended; return its exit status, or 0 once released."""
         released = False
         try:
-            self._tell_pid()
-            while self.status is None and not self.told_to_end and not released:
+            self._send_pid()
+            while self.status is None and not self.is_ending and not released:
                 released = self._listen(1.0) and self.releasable
                 self._reap()
             if self.status is None and not released:
@@ -103,7 +103,7 @@ class Reaper:
         code = os.waitstatus_to_exitcode(self.status or 0)
         return code if code >= 0 else 128 - code
 
-    def _tell_pid(self) -> None:
+    def _send_pid(self) -> None:
         """Write the command's pid to stdout.
 
         If the holder has died meanwhile, the write fails and the command ends.
@@ -111,7 +111,7 @@ class Reaper:
         try:
             os.write(1, f"{self.child}\n".encode())
         except BrokenPipeError:
-            self.told_to_end = True
+            self.is_ending = True
         os.close(1)
 
     def _listen(self, seconds: float) -> bool:
@@ -121,10 +121,10 @@ class Reaper:
             self._drain_bell()
         if 0 in ready:
             word = os.read(0, 1)
-            self.told_to_end = self.told_to_end or not word
+            self.is_ending = self.is_ending or not word
             return word == b"r"
         if os.getppid() != self.holder:
-            self.told_to_end = True
+            self.is_ending = True
         return False
 
     def _drain_bell(self) -> None:

@@ -55,13 +55,13 @@ class ProcessRecord:
         if grace_seconds > 0:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
-            if self._is_gone_within(grace_seconds):
+            if self._ends_within(grace_seconds):
                 return
         self.signal(signal.SIGKILL)
-        while not self._is_gone_within(1.0):
+        while not self._ends_within(1.0):
             self.signal(signal.SIGKILL)
 
-    def _is_gone_within(self, seconds: float) -> bool:
+    def _ends_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if not self.is_alive():

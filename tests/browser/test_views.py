@@ -156,13 +156,13 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
         a_glance(name="lost", loses_data_in_seconds=60.0),
         a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000),
         a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000),
-        a_glance(name="unheard", oldest_ms=None, at_least_ms=None),
+        a_glance(name="unreported", oldest_ms=None, at_least_ms=None),
     )
 
     def names(**wanted: str) -> list[str]:
         return [row["name"] for row in call(page, "views/overview", "rowsOf", answer, wanted)]
 
-    assert names() == ["lost", "later", "late", "heavy", "unheard", "a-well", "b-well"]
+    assert names() == ["lost", "later", "late", "heavy", "unreported", "a-well", "b-well"]
     assert names(tone="bad") == ["lost", "later", "late"]
     assert names(text="WELL") == ["a-well", "b-well"]
     assert names(owner="other") == ["a-well"]

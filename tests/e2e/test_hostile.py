@@ -49,7 +49,7 @@ PLACES = (
     "/plan/x",
     "/plan/y/z",
     "/problems/x",
-    "/unheard-of",
+    "/unreported-of",
 )
 READ = ("/v1/datastreams", "/datastream", "/v1/plan", "/v1/events", "/v1/instances", "/v1/lanes", "/metrics")
 A_FEW_VALUES = 1

@@ -52,7 +52,7 @@ OF_PINOT: Final = {("GET", f"/v1/datastreams/{{name}}/{what}/history") for what 
 """Endpoints that fail here, since no Pinot keeps a history."""
 
 
-class Asked:
+class CheckedClient:
     """Client that records the operations of an interface that responded as expected."""
 
     def __init__(self, client: httpx.Client) -> None:
@@ -98,11 +98,11 @@ def closing_session(nodes: ZooKeeper) -> Iterator[ZooKeeper]:
 
 
 @contextmanager
-def asking(instance: RunningInstance, headers: Mapping[str, str] | None = None) -> Iterator[Asked]:
+def asking(instance: RunningInstance, headers: Mapping[str, str] | None = None) -> Iterator[CheckedClient]:
     with httpx.Client(
         base_url=f"http://{instance.address}", timeout=PATIENCE_SECONDS, headers=headers
     ) as client:
-        yield Asked(client)
+        yield CheckedClient(client)
 
 
 class World:
@@ -186,7 +186,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         assert asked.unanswered() == OF_PINOT
 
 
-def _create_and_read(asked: Asked, world: World) -> None:
+def _create_and_read(asked: CheckedClient, world: World) -> None:
     world.write()
     body = {
         "name": "rest",
@@ -217,7 +217,7 @@ def _create_and_read(asked: Asked, world: World) -> None:
     )
 
 
-def _change(asked: Asked) -> None:
+def _change(asked: CheckedClient) -> None:
     path, read = "/v1/datastreams/rest", asked.ask("GET", "/v1/datastreams/rest")
     at_first = {"If-Match": read.headers["ETag"]}
     wish = {"objective": {"milliseconds": 60_000}, "metadata": {"note": "n"}}
@@ -232,7 +232,7 @@ def _change(asked: Asked) -> None:
     assert asked.ask("GET", path).json()["objective"] is None
 
 
-def _pause_and_resume_partitions(asked: Asked, world: World) -> None:
+def _pause_and_resume_partitions(asked: CheckedClient, world: World) -> None:
     partitions = {"partitions": {world.topic: "0"}}
     answer = asked.ask("POST", "/v1/datastreams/rest/pause-partitions", json=partitions | {"reason": "why"})
     assert answer.json()["pauses"][world.topic]["reason"] == "why"
@@ -262,7 +262,7 @@ def _standing(world: World, number: int) -> tuple[int | None, int | None]:
     return (None, None) if lane is None else (lane["lag_records"], lane["retained_records"])
 
 
-def _have_a_plan_applied(asked: Asked) -> None:
+def _have_a_plan_applied(asked: CheckedClient) -> None:
     made = asked.ask("POST", "/v1/datastreams/rest/plan", 201, json={"full": True}).json()
     path = f"/v1/plans/{made['id']}"
     assert asked.ask("GET", path).json()["asked_by"] is None
@@ -274,7 +274,7 @@ def _have_a_plan_applied(asked: Asked) -> None:
     asked.ask("POST", f"{path}/apply", 409)
 
 
-def _restart_from_the_start(asked: Asked, world: World) -> None:
+def _restart_from_the_start(asked: CheckedClient, world: World) -> None:
     path, wish = "/v1/datastreams/rest/restart-from", {"start": "earliest"}
     asked.ask("POST", path, 409, json=wish)
     allowed = {**wish, "allow_duplicates": True}
@@ -288,7 +288,7 @@ def _restart_from_the_start(asked: Asked, world: World) -> None:
     )
 
 
-def _move_and_rebalance(asked: Asked, world: World) -> None:
+def _move_and_rebalance(asked: CheckedClient, world: World) -> None:
     present = world.home_of(1)
     (other,) = set(world.instances) - {present}
     body = {"partitions": [f"{world.topic}-1"], "instance": other}
@@ -316,7 +316,7 @@ def _move_and_rebalance(asked: Asked, world: World) -> None:
     asked.ask("DELETE", "/v1/monitor/lease?holder=a%20test")
 
 
-def _look_at_the_instance(asked: Asked, world: World) -> None:
+def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
     instances = asked.ask("GET", "/v1/instances").json()
     names = [one["name"] for one in instances]
     assert sorted(names) == ["one", "two"]
@@ -355,7 +355,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     assert "Headrace" in asked.client.get("/v1/docs").text
 
 
-def _look_at_the_loads(asked: Asked, leader: str) -> None:
+def _look_at_the_loads(asked: CheckedClient, leader: str) -> None:
     """Check that the sums match the rows, since the measured rates of a few records depend on the moment."""
     found = asked.ask("GET", "/v1/datastreams/rest/loads").json()
     assert (found["cluster"], found["leader"], found["no_answer"]) == ("source", leader, "")
@@ -378,7 +378,7 @@ def _look_at_the_loads(asked: Asked, leader: str) -> None:
     assert advice["why"] or advice["computed_ms"] is not None, "missing advice without a reason"
 
 
-def _restore_and_forget(asked: Asked, world: World) -> None:
+def _restore_and_forget(asked: CheckedClient, world: World) -> None:
     """Restore one lost definition and delete another, as if ZooKeeper had lost both."""
     paths = {name: f"/v1/lost-datastreams/{name}" for name in ("restored", "forgotten")}
     environment = world.instances["one"].environment
@@ -400,7 +400,7 @@ def _restore_and_forget(asked: Asked, world: World) -> None:
     )
 
 
-def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
+def _translate(asked: CheckedClient, world: World, kafka_pair: KafkaPair) -> None:
     path, copy, group = "/v1/datastreams/rest/translation", f"copy.{world.topic}", f"{world.topic}/eu"
     place: dict[str, Any] = {"topic": world.topic, "partition": 0, "offset": 0}
     there = asked.ask("GET", path, params=place).json()
@@ -419,7 +419,7 @@ def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
     asked.ask("GET", groups, 404, params={"direction": "to-source"})
 
 
-def _through_the_states(asked: Asked, world: World) -> None:
+def _through_the_states(asked: CheckedClient, world: World) -> None:
     def status() -> str:
         return str(asked.ask("GET", "/v1/datastreams/rest").json()["status"])
 
@@ -445,7 +445,7 @@ def _through_the_states(asked: Asked, world: World) -> None:
     world.await_all_but()  # the copied records remain
 
 
-def _pause_the_group(asked: Asked) -> None:
+def _pause_the_group(asked: CheckedClient) -> None:
     group = "/v1/groups/rest"
     version = {"If-Match": asked.ask("GET", group).headers["ETag"]}
     paused = asked.ask("POST", f"{group}/pause", json={"reason": "ticket 8"}, headers=version).json()
@@ -468,7 +468,7 @@ def test_what_is_promised_of_brooklins_interface(kafka_pair: KafkaPair, new_inst
         assert asked.unanswered(of_brooklins=True) == set()
 
 
-def act(asked: Asked, action: str, status: int = 200, body: object = None) -> httpx.Response:
+def act(asked: CheckedClient, action: str, status: int = 200, body: object = None) -> httpx.Response:
     headers = {"X-RestLi-Method": "action"}
     answer = asked.ask("POST", f"/datastream/m1?action={action}", status, json=body, headers=headers)
     if answer.is_success:
@@ -476,11 +476,11 @@ def act(asked: Asked, action: str, status: int = 200, body: object = None) -> ht
     return answer
 
 
-def status_of(asked: Asked) -> str:
+def status_of(asked: CheckedClient) -> str:
     return str(asked.ask("GET", "/datastream/m1").json()["Status"])
 
 
-def _create_as_brooklins_client(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
+def _create_as_brooklins_client(asked: CheckedClient, world: World, kafka_pair: KafkaPair) -> None:
     world.write()
     document = {
         "name": "m1",
@@ -513,7 +513,7 @@ def _create_as_brooklins_client(asked: Asked, world: World, kafka_pair: KafkaPai
     world.await_all_but()
 
 
-def _update_as_brooklins_client(asked: Asked) -> None:
+def _update_as_brooklins_client(asked: CheckedClient) -> None:
     document = asked.ask("GET", "/datastream/m1").json()
     document["metadata"]["owner"] = "others"
     answer = asked.ask("PUT", "/datastream?ids=List(m1)", json={"entities": {"m1": document}})
@@ -525,7 +525,7 @@ def _update_as_brooklins_client(asked: Asked) -> None:
     assert asked.ask("GET", "/datastream/m1").json() == document
 
 
-def _pause_source_partitions(asked: Asked, world: World) -> None:
+def _pause_source_partitions(asked: CheckedClient, world: World) -> None:
     act(asked, "pauseSourcePartitions", body={"sourcePartitions": {world.topic: "0,2"}})
     wait_until(lambda: world.copying() == world.partitions(0, 2), "two partitions are paused")
     world.write()
@@ -534,14 +534,14 @@ def _pause_source_partitions(asked: Asked, world: World) -> None:
     world.await_all_but()
 
 
-def _move_partitions(asked: Asked, world: World) -> None:
+def _move_partitions(asked: CheckedClient, world: World) -> None:
     (other,) = set(world.instances) - {world.home_of(3)}
     act(asked, "movePartitions", body={"partitions": f"{world.topic}-3", "targetHost": other})
     wait_until(lambda: world.home_of(3) == other, "the partition is planned at the other instance")
     wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
 
 
-def _ask_for_health(asked: Asked, world: World) -> None:
+def _ask_for_health(asked: CheckedClient, world: World) -> None:
     answer = asked.ask("GET", "/health").json()
     assert answer["instanceName"] == "one"
     (connector,) = answer["connectors"]
@@ -550,7 +550,7 @@ def _ask_for_health(asked: Asked, world: World) -> None:
     assert {task["datastreams"] for task in connector["tasks"]} == {"m1"}
 
 
-def _stop_and_delete(asked: Asked, world: World) -> None:
+def _stop_and_delete(asked: CheckedClient, world: World) -> None:
     act(asked, "pause", body={"force": True})
     assert status_of(asked) == "PAUSED"
     wait_until(lambda: world.running() == [], "a paused datastream has no running lanes")
@@ -565,7 +565,7 @@ def _stop_and_delete(asked: Asked, world: World) -> None:
     wait_until(lambda: asked.client.get("/datastream/m1").status_code == 404, "deleted")
 
 
-def _ask_for_diagnostics(asked: Asked, world: World) -> None:
+def _ask_for_diagnostics(asked: CheckedClient, world: World) -> None:
     mine = sorted(name for name in world.partitions() if world.home_of(int(name[-1])) == "one")
     state = _diagnosed(asked, "/datastream_state?datastream%3Dm1")
     assert state["assignedTopicPartitions"] == mine
@@ -581,7 +581,7 @@ def _ask_for_diagnostics(asked: Asked, world: World) -> None:
     )
 
 
-def _diagnosed(asked: Asked, content: str) -> Any:
+def _diagnosed(asked: CheckedClient, content: str) -> Any:
     query = f"content={content}&q=status&scope=kafkaMirroringConnector&type=connector"
     (element,) = asked.ask("GET", f"/diag?{query}").json()["elements"]
     assert element["succeeded"], element

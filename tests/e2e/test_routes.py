@@ -27,7 +27,7 @@ from tests.servers import KafkaPair, NewKafka
 pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
-class Town:
+class OlderDefinitions:
     """A service, and definitions written directly to its ZooKeeper, as stored by an older version."""
 
     def __init__(self, instance: RunningInstance, session: ZooKeeper) -> None:
@@ -97,9 +97,9 @@ def topics_of(address: str, prefix: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def town(new_instance: NewInstance, root: str, session: ZooKeeper) -> Town:
+def town(new_instance: NewInstance, root: str, session: ZooKeeper) -> OlderDefinitions:
     settings = {"zookeeper__root": root, "mirror__progress_topic": f"own-{root[1:]}"}
-    return Town(new_instance("one", **settings), session)
+    return OlderDefinitions(new_instance("one", **settings), session)
 
 
 def wait_for(address: str, topic: str, count: int) -> None:
@@ -109,7 +109,9 @@ def wait_for(address: str, topic: str, count: int) -> None:
     wait_until(arrived, f"{count} records of {topic}", interval_seconds=0.5)
 
 
-def test_what_would_go_round_or_be_doubled_cannot_be_created(kafka_pair: KafkaPair, town: Town) -> None:
+def test_what_would_go_round_or_be_doubled_cannot_be_created(
+    kafka_pair: KafkaPair, town: OlderDefinitions
+) -> None:
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
     mark = f"rt{uuid4().hex[:6]}"
     for address, topic in ((source, "a"), (source, "b"), (destination, "a"), (destination, "c")):
@@ -140,7 +142,7 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(kafka_pair: KafkaPa
 
 
 def test_what_is_found_later_is_left_out_and_the_rest_copied(
-    kafka_pair: KafkaPair, town: Town, root: str
+    kafka_pair: KafkaPair, town: OlderDefinitions, root: str
 ) -> None:
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
     mark = f"rl{uuid4().hex[:6]}"
@@ -195,7 +197,9 @@ def test_a_ring_of_three_is_cut_and_every_record_is_once_at_every_site(
     third = new_kafka("third").address
     addresses = [kafka_pair.source.address, kafka_pair.destination.address, third]
     topic = f"ring-{uuid4().hex[:8]}"
-    town = Town(new_instance("one", zookeeper__root=root, clusters__third__bootstrap_servers=third), session)
+    town = OlderDefinitions(
+        new_instance("one", zookeeper__root=root, clusters__third__bootstrap_servers=third), session
+    )
     make_topic(addresses[0], topic, 1, retention_ms="-1")
     town.rest.post("/v1/datastreams", a_body("one", "source", topic, "destination"))
     town.rest.post("/v1/datastreams", a_body("two", "destination", topic, "third"))

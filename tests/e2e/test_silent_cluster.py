@@ -45,7 +45,7 @@ def frozen(server: KafkaCluster) -> Iterator[None]:
             node.resume()
 
 
-class Office:
+class GuardedInstance:
     """An instance with authentication, and a datastream to each destination."""
 
     def __init__(self, instance: RunningInstance, tokens: dict[str, str]) -> None:
@@ -97,7 +97,7 @@ def test_two_principals_that_ask_about_a_frozen_cluster_hold_up_no_other_call(
         api__access__token_file=str(tmp_path / "tokens"),
         api__access__open_to_all='["health", "metrics"]',
     )
-    office = Office(instance, tokens)
+    office = GuardedInstance(instance, tokens)
     office.create(topic, "fine", "destination")
     office.create(topic, "silent", "quiet")
     everyday: list[tuple[str, str, object]] = [

@@ -21,7 +21,7 @@ from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 PURE = "pure"
 IN_THE_WAY = ("api", "mirror", "monitor", "pinot", "stack")
 
@@ -63,7 +63,7 @@ def built(kind: str, folder: Path) -> Path:
     """Build and return a wheel of this checkout."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=HOUSE,
+        cwd=ROOT,
         env=os.environ | {"HEADRACE_WHEEL": kind},
         capture_output=True,
         timeout=PATIENCE_SECONDS,

@@ -20,7 +20,7 @@ FILES: Final = Path(__file__).parents[1] / "data/tls/rest"
 
 
 @dataclass
-class Letter:
+class ReceivedMail:
     """Message with its envelope."""
 
     sender: str = ""
@@ -35,7 +35,7 @@ class MailServer:
     """Recording mail server. `replies`: overrides of the usual replies, by command or by recipient."""
 
     def __init__(self, *, offers_tls: bool = True) -> None:
-        self.letters: list[Letter] = []
+        self.letters: list[ReceivedMail] = []
         self.replies: dict[str, str] = {}
         self.offers_tls = offers_tls
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -75,7 +75,7 @@ class _Session:
         self._mail = mail
         self._socket = handler.connection
         self._lines = handler.rfile
-        self._letter = Letter()
+        self._letter = ReceivedMail()
         self._is_encrypted = False
         self._credentials: tuple[str, str] | None = None
 
@@ -110,7 +110,9 @@ class _Session:
             return "235 welcome"
         address = text.partition("<")[2].partition(">")[0]
         if verb == "MAIL":
-            self._letter = Letter(address, was_encrypted=self._is_encrypted, credentials=self._credentials)
+            self._letter = ReceivedMail(
+                address, was_encrypted=self._is_encrypted, credentials=self._credentials
+            )
         if verb == "RCPT":
             if address in self._mail.replies:
                 return self._mail.replies[address]

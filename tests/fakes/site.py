@@ -54,7 +54,7 @@ HOSTS = frozenset(
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
 
 
-class Neighbours(httpx.AsyncBaseTransport):
+class SiteTransport(httpx.AsyncBaseTransport):
     """Applications of all sites of one service, by the host of their address.
 
     `failures`: actions by host, run before a request is sent there. `asked`: the requests in order.
@@ -183,7 +183,7 @@ class Site:
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
-        self.neighbours = Neighbours(self.server.applications)
+        self.neighbours = SiteTransport(self.server.applications)
         self.server.applications[f"{name}.test"] = self.app
 
     def _stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
@@ -222,7 +222,7 @@ class Site:
             self.clock.advance(5)
             self.follower.contact.moment = self.clock.monotonic()
             self.follower.turn()
-            self.leader.leader._say(self.leader.leader._try_tick())
+            self.leader.leader._log_sentence(self.leader.leader._try_tick())
             self.follower.turn()
             self.follower.workers.drain()
 

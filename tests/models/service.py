@@ -74,12 +74,12 @@ class Node:
         self.is_acting = False
         self.is_lost = False
         self.is_dead = False
-        self.heard_at = world.clock.monotonic()
+        self.answered_at = world.clock.monotonic()
 
     def _faults(self, _: Operation) -> Fault | None:
         """Let another node act before some requests, and return a fault for some."""
         world, random = self.world, self.world.random
-        if world.is_calm:
+        if world.is_quiet:
             return None
         if random.random() < 0.12:
             random.choice(world.nodes).act()
@@ -90,19 +90,19 @@ class Node:
         if self.is_frozen or self.is_acting or self.is_dead:
             return
         if self.session.is_up:
-            self.heard_at = self.world.clock.monotonic()  # the client pings
+            self.answered_at = self.world.clock.monotonic()  # the client pings
         self.is_acting = True
         try:
-            if self.world.random.random() < 0.6 or self.world.is_calm:
+            if self.world.random.random() < 0.6 or self.world.is_quiet:
                 self.follower.turn()
-            if self.world.random.random() < 0.4 or self.world.is_calm:
-                self.leader.leader._say(self.leader.leader._try_tick())
+            if self.world.random.random() < 0.4 or self.world.is_quiet:
+                self.leader.leader._log_sentence(self.leader.leader._try_tick())
         finally:
             self.is_acting = False
 
     def expire_if_silent(self) -> None:
         """Expire the session on the server after the session timeout without contact."""
-        if not self.is_lost and self.world.clock.monotonic() - self.heard_at >= SESSION_TIMEOUT_SECONDS:
+        if not self.is_lost and self.world.clock.monotonic() - self.answered_at >= SESSION_TIMEOUT_SECONDS:
             self.follower.lose()
             self.is_lost = True
 
@@ -137,7 +137,7 @@ class Node:
             self.is_lost = False
         elif not self.session.is_up:
             self.follower.resume()
-        self.heard_at = self.world.clock.monotonic()
+        self.answered_at = self.world.clock.monotonic()
 
 
 class Simulation:
@@ -145,7 +145,7 @@ class Simulation:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.is_calm = False
+        self.is_quiet = False
         self.clock = ManualClock()
         self.server = FakeZooKeeper()
         self.source = FakeTopicAdmin(t=4, u=2)
@@ -250,7 +250,7 @@ class Simulation:
 
     def calm_down(self) -> None:
         """Run all nodes without further faults."""
-        self.is_calm = True
+        self.is_quiet = True
         left = 18
         while left:
             for node in self.nodes:

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from tests.mutants.fault import HOUSE, Fault, listed_faults
+from tests.mutants.fault import ROOT, Fault, listed_faults
 from tests.mutants.report import document_of, heading, row, summary
 from tests.mutants.sandbox import Sandbox
 from tests.mutants.trial import Tier, Verdict, judge
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 def verdicts_on(faults: Sequence[Fault], tier: Tier) -> Iterator[Verdict]:
     """Try each fault in a copy of this repository."""
     with TemporaryDirectory(prefix="headrace-mutants-") as folder:
-        sandbox = Sandbox(HOUSE, Path(folder))
+        sandbox = Sandbox(ROOT, Path(folder))
         sandbox.fill()
         for fault in faults:
             began = monotonic()

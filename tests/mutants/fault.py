@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-HOUSE: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 _LISTS: Final = Path(__file__).with_name("faults")
 
 

@@ -11,18 +11,18 @@ from mirror.model.datastreams.policy import OnRejection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import ABORT, marker
 from tests.fakes.broker.cluster import FakeCluster
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import Killed
 from tests.simulation.judge import Judge
-from tests.simulation.schedule import Event, Plan, What
+from tests.simulation.schedule import Event, Plan, EventKind
 from tests.simulation.unreadable import OPENED_BYTES, UnreadableBatches
 
 _REPORT_SECONDS: Final = 20.0
 """Time within which a lane reports that it no longer waits."""
 _TOPIC: Final = "t"
-_OF_BATCHES: Final = frozenset({What.UNDECODABLE, What.OVERSIZED, What.COMPACTION})
-_OF_ENGINE: Final = frozenset({What.CRASH, What.HANDOVER, What.FREEZE})
+_OF_BATCHES: Final = frozenset({EventKind.UNDECODABLE, EventKind.OVERSIZED, EventKind.COMPACTION})
+_OF_ENGINE: Final = frozenset({EventKind.CRASH, EventKind.HANDOVER, EventKind.FREEZE})
 _TIGHT: Final = {
     "buffer_bytes": 300_000,
     "live_buffer_bytes": 300_000,
@@ -38,7 +38,7 @@ _AWAKE_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 400.0
 _CODECS: Final = (0, 0, 1, 3, 4)
 _OF_BROKERS: Final = frozenset(
-    {What.BROKER_DOWN, What.BROKER_FROZEN, What.FORGET_SESSIONS, What.CONNECTIONS_BREAK}
+    {EventKind.BROKER_DOWN, EventKind.BROKER_FROZEN, EventKind.FORGET_SESSIONS, EventKind.CONNECTIONS_BREAK}
 )
 
 
@@ -157,19 +157,19 @@ class Simulation:
     def _happen(self, event: Event) -> None:
         cluster = self.fakes.source if event.on_source else self.fakes.target
         number = event.choice % self.plan.partitions
-        if event.what is What.WRITE:
+        if event.what is EventKind.WRITE:
             self._write(number, event.count)
-        elif event.what is What.TRANSACTION:
+        elif event.what is EventKind.TRANSACTION:
             self._write_in_transaction(number, event)
-        elif event.what is What.DELETE_RECORDS:
+        elif event.what is EventKind.DELETE_RECORDS:
             self._delete(cluster, number)
         elif event.what in _OF_BATCHES:
             self._add_batch(number, event)
         elif event.what in _OF_ENGINE:
             self._disturb_engine(event)
-        elif event.what is What.UNCLEAN_ELECTION:
+        elif event.what is EventKind.UNCLEAN_ELECTION:
             self._elect_uncleanly(cluster, event, number)
-        elif event.what is What.RECREATION:
+        elif event.what is EventKind.RECREATION:
             self._recreate(cluster)
         elif event.what in _OF_BROKERS:
             self._disturb_broker(cluster, event)
@@ -179,11 +179,11 @@ class Simulation:
     def _disturb_broker(self, cluster: FakeCluster, event: Event) -> None:
         brokers = sorted(cluster.brokers)
         broker = brokers[event.choice % len(brokers)]
-        if event.what is What.FORGET_SESSIONS:
+        if event.what is EventKind.FORGET_SESSIONS:
             cluster.brokers[broker].sessions.forget_all()
-        elif event.what is What.CONNECTIONS_BREAK:
+        elif event.what is EventKind.CONNECTIONS_BREAK:
             cluster.server.drop_connections(broker)
-        elif event.what is What.BROKER_DOWN:
+        elif event.what is EventKind.BROKER_DOWN:
             cluster.take_down(broker)
             cluster.later(event.seconds, lambda: cluster.bring_up(broker))
         else:
@@ -192,19 +192,19 @@ class Simulation:
 
     def _disturb(self, cluster: FakeCluster, event: Event, number: int) -> None:
         living = cluster.live_brokers()
-        if event.what is What.MOVE_LEADER:
+        if event.what is EventKind.MOVE_LEADER:
             if living and cluster.partition(_TOPIC, number).leader >= 0:
                 cluster.move_leader(_TOPIC, number, living[event.choice % len(living)])
-        elif event.what is What.MOVE_COORDINATORS:
+        elif event.what is EventKind.MOVE_COORDINATORS:
             for name in list(cluster.coordinator.known):
                 cluster.move_coordinator(name, 1 + event.choice % len(cluster.brokers))
-        elif event.what is What.REPLICAS_LAG:
+        elif event.what is EventKind.REPLICAS_LAG:
             log = cluster.log(_TOPIC, number)
             log.is_replicated = False
             cluster.later(event.seconds, log.replicate)
-        elif event.what is What.SLOW_MARKERS:
+        elif event.what is EventKind.SLOW_MARKERS:
             cluster.coordinator.marker_seconds = event.seconds
-        elif event.what is What.PROGRESS:
+        elif event.what is EventKind.PROGRESS:
             assert event.fault is not None
             cluster.faults.plant(event.api, event.fault, times=event.count, fits=_is_checkpoint)
         elif event.fault is not None:
@@ -218,14 +218,14 @@ class Simulation:
 
     def _add_batch(self, number: int, event: Event) -> None:
         unreadable, codec = self._unreadable[number], _CODECS[event.choice % len(_CODECS)]
-        if event.what is What.COMPACTION:
+        if event.what is EventKind.COMPACTION:
             unreadable.compact(self._random)
             return
-        count = event.count + (event.what is What.OVERSIZED)
+        count = event.count + (event.what is EventKind.OVERSIZED)
         first = next(self._numbers[number])
         for _ in range(count - 1):
             next(self._numbers[number])
-        if event.what is What.UNDECODABLE:
+        if event.what is EventKind.UNDECODABLE:
             unreadable.add_undecodable(self.fakes.records(first, count), codec, event.seconds)
         else:
             unreadable.add_oversized(first, count, codec or 1, event.seconds)
@@ -278,11 +278,11 @@ class Simulation:
 
     def _disturb_engine(self, event: Event) -> None:
         fakes = self.fakes
-        if event.what is What.CRASH:
+        if event.what is EventKind.CRASH:
             fakes.selector.rounds_to_live = event.choice
             return
         try:
-            if event.what is What.HANDOVER:
+            if event.what is EventKind.HANDOVER:
                 fakes.events.extend(fakes.engine.close(5))
             else:
                 fakes.selector.rounds_to_live = None  # a frozen engine ends some time after it wakes
@@ -319,7 +319,7 @@ class Simulation:
         return True
 
 
-def _is_checkpoint(asked: Asked) -> bool:
+def _is_checkpoint(asked: HandledRequest) -> bool:
     return any(
         b"g-t/t/" in bytes(part.records)
         for topic in asked.message.topic_data

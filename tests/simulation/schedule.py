@@ -16,7 +16,7 @@ FIND_COORDINATOR, INIT, ADD, END = 10, 22, 24, 26
 OFFSET_COMMIT, DESCRIBE_CONFIGS = 8, 32
 
 
-class What(Enum):
+class EventKind(Enum):
     """Kinds of events. Failures of brokers end after `Event.seconds`."""
 
     WRITE = "records"
@@ -50,7 +50,7 @@ class Event:
     """
 
     at: float
-    what: What
+    what: EventKind
     on_source: bool = True
     choice: int = 0
     seconds: float = 0.0
@@ -130,35 +130,37 @@ def plan(seed: int) -> Plan:
 
 
 def _write(random: Random, at: float) -> Event:
-    what = random.choice([What.WRITE, What.WRITE, What.TRANSACTION])
+    what = random.choice([EventKind.WRITE, EventKind.WRITE, EventKind.TRANSACTION])
     return Event(
         at, what, choice=random.randrange(1000), count=random.randint(1, 12), seconds=random.uniform(0, 3)
     )
 
 
 def _batch(random: Random, at: float) -> Event:
-    what = random.choice([What.UNDECODABLE, What.OVERSIZED, What.COMPACTION, What.COMPACTION])
+    what = random.choice(
+        [EventKind.UNDECODABLE, EventKind.OVERSIZED, EventKind.COMPACTION, EventKind.COMPACTION]
+    )
     seconds = random.choice([0.5, 3.0, 10.0])
     return Event(at, what, True, random.randrange(1000), seconds, random.randint(1, 8))
 
 
 def _leader(random: Random, at: float) -> Event:
-    return Event(at, What.MOVE_LEADER, random.random() < 0.5, random.randrange(1000))
+    return Event(at, EventKind.MOVE_LEADER, random.random() < 0.5, random.randrange(1000))
 
 
 def _broker(random: Random, at: float) -> Event:
-    what = random.choice([What.BROKER_DOWN, What.BROKER_FROZEN])
+    what = random.choice([EventKind.BROKER_DOWN, EventKind.BROKER_FROZEN])
     seconds = random.choice([0.2, 2.0, 8.0, 20.0, 45.0])
     return Event(at, what, random.random() < 0.5, random.randrange(1000), seconds)
 
 
 def _connections(random: Random, at: float) -> Event:
-    return Event(at, What.CONNECTIONS_BREAK, random.random() < 0.5, random.randrange(1000))
+    return Event(at, EventKind.CONNECTIONS_BREAK, random.random() < 0.5, random.randrange(1000))
 
 
 def _lagging(random: Random, at: float) -> Event:
     seconds = random.choice([0.1, 1.0, 9.0, 15.0])
-    return Event(at, What.REPLICAS_LAG, random.random() < 0.3, random.randrange(1000), seconds)
+    return Event(at, EventKind.REPLICAS_LAG, random.random() < 0.3, random.randrange(1000), seconds)
 
 
 def _fetching(random: Random, at: float) -> Event:
@@ -172,7 +174,7 @@ def _fetching(random: Random, at: float) -> Event:
         _throttle(random),
     ]
     fault = random.choice([*ways, *codes] if api == FETCH else ways)
-    return Event(at, What.FAULT, True, count=random.randint(1, 3), api=api, fault=fault)
+    return Event(at, EventKind.FAULT, True, count=random.randint(1, 3), api=api, fault=fault)
 
 
 def _producing(random: Random, at: float) -> Event:
@@ -185,7 +187,7 @@ def _producing(random: Random, at: float) -> Event:
         _throttle(random),
     ]
     fault = random.choice([*ways, *ways, *codes])
-    return Event(at, What.FAULT, False, count=random.randint(1, 3), api=PRODUCE, fault=fault)
+    return Event(at, EventKind.FAULT, False, count=random.randint(1, 3), api=PRODUCE, fault=fault)
 
 
 def _coordinating(random: Random, at: float) -> Event:
@@ -193,7 +195,7 @@ def _coordinating(random: Random, at: float) -> Event:
     codes = [Code(one) for one in ((14, 15) if api == FIND_COORDINATOR else (14, 15, 16, 51))]
     ways: list[Fault] = [Drop(), Drop(applied=True), _delay(random)]
     fault = random.choice([*codes, *ways])
-    return Event(at, What.FAULT, False, count=random.randint(1, 3), api=api, fault=fault)
+    return Event(at, EventKind.FAULT, False, count=random.randint(1, 3), api=api, fault=fault)
 
 
 def _delay(random: Random) -> Delay:
@@ -205,48 +207,52 @@ def _throttle(random: Random) -> Throttle:
 
 
 def _sessions(random: Random, at: float) -> Event:
-    return Event(at, What.FORGET_SESSIONS, True, random.randrange(1000))
+    return Event(at, EventKind.FORGET_SESSIONS, True, random.randrange(1000))
 
 
 def _markers(random: Random, at: float) -> Event:
-    return Event(at, What.SLOW_MARKERS, False, seconds=random.choice([0.01, 0.2, 1.5]))
+    return Event(at, EventKind.SLOW_MARKERS, False, seconds=random.choice([0.01, 0.2, 1.5]))
 
 
 def _coordinators(random: Random, at: float) -> Event:
-    return Event(at, What.MOVE_COORDINATORS, False, random.randrange(1000))
+    return Event(at, EventKind.MOVE_COORDINATORS, False, random.randrange(1000))
 
 
 def _crash(random: Random, at: float) -> Event:
-    return Event(at, What.CRASH, choice=random.randrange(60))
+    return Event(at, EventKind.CRASH, choice=random.randrange(60))
 
 
 def _freeze(random: Random, at: float) -> Event:
-    return Event(at, What.FREEZE, choice=random.randrange(60), seconds=random.choice([0.1, 1.0, 4.0, 12.0]))
+    return Event(
+        at, EventKind.FREEZE, choice=random.randrange(60), seconds=random.choice([0.1, 1.0, 4.0, 12.0])
+    )
 
 
 def _progress(random: Random, at: float) -> Event:
     ways: list[Fault] = [Drop(), Drop(applied=True), Code(7), Code(7, applied=True), _delay(random)]
-    return Event(at, What.PROGRESS, False, count=random.randint(1, 3), api=PRODUCE, fault=random.choice(ways))
+    return Event(
+        at, EventKind.PROGRESS, False, count=random.randint(1, 3), api=PRODUCE, fault=random.choice(ways)
+    )
 
 
 def _unclean(random: Random, at: float) -> Event:
-    return Event(at, What.UNCLEAN_ELECTION, random.random() < 0.6, random.randrange(1000))
+    return Event(at, EventKind.UNCLEAN_ELECTION, random.random() < 0.6, random.randrange(1000))
 
 
 def _unclean_there(random: Random, at: float) -> Event:
-    return Event(at, What.UNCLEAN_ELECTION, False, random.randrange(1000))
+    return Event(at, EventKind.UNCLEAN_ELECTION, False, random.randrange(1000))
 
 
 def _recreation(random: Random, at: float) -> Event:
-    return Event(at, What.RECREATION, random.random() < 0.6)
+    return Event(at, EventKind.RECREATION, random.random() < 0.6)
 
 
 def _handover(_random: Random, at: float) -> Event:
-    return Event(at, What.HANDOVER)
+    return Event(at, EventKind.HANDOVER)
 
 
 def _delete(random: Random, at: float) -> Event:
-    return Event(at, What.DELETE_RECORDS, True, random.randrange(1000))
+    return Event(at, EventKind.DELETE_RECORDS, True, random.randrange(1000))
 
 
 _FAULTS: Final[list[_Make]] = [

@@ -24,9 +24,9 @@ from headrace.errors import EXTRAS, requirements_of
 from headrace.reference.of_settings import settings_reference
 from tests.patience import PATIENCE_SECONDS
 
-HOUSE: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
-FILES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))
+FILES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
 LINES_OF_A_FILE: Final = 450
 LINES_OF_A_FUNCTION: Final = 50
 MODULES_OF_A_FOLDER: Final = 12
@@ -47,7 +47,7 @@ LIFECYCLE: Final = ("state", "intent", "pause", "turn")
 """Fields of a lane that `mirror/lane/lifecycle.py` decides."""
 
 LANE_WRITERS: Final[dict[str, set[str]]] = {
-    "mirror/replication/channels/fetcher.py": {"first_ask", "is_live", "place", "reader", "waits"},
+    "mirror/replication/channels/fetcher.py": {"first_request", "is_live", "place", "reader", "waits"},
     "mirror/replication/channels/leaders.py": {"replica"},
     "mirror/replication/channels/sender.py": {"is_ready", "is_writable", "writer"},
     "mirror/replication/handlers/ack_handler.py": {
@@ -81,7 +81,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/ownership/producer_ids.py": {
         "disputed",
         "has_owned",
-        "identity_asked_at",
+        "identity_requested_at",
         "is_clean",
         "is_forgotten",
         "needs_fence",
@@ -163,11 +163,11 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def name_of(file: Path) -> str:
-    return str(file.relative_to(HOUSE))
+    return str(file.relative_to(ROOT))
 
 
 def wing_of(file: Path) -> str:
-    return file.relative_to(HOUSE).parts[0]
+    return file.relative_to(ROOT).parts[0]
 
 
 def functions_of(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -229,7 +229,7 @@ def without(tmp_path: Path) -> Run:
             text=True,
             timeout=PATIENCE_SECONDS,
             cwd=tmp_path,
-            env=plain | {"PYTHONPATH": str(HOUSE)},
+            env=plain | {"PYTHONPATH": str(ROOT)},
         )
 
     return run
@@ -245,7 +245,7 @@ def fields_of_lanes() -> set[str]:
     for name, kind in LANE_CLASSES.items():
         (body,) = [
             node.body
-            for node in tree_of(HOUSE / name).body
+            for node in tree_of(ROOT / name).body
             if isinstance(node, ast.ClassDef) and node.name == kind
         ]
         (slots,) = [
@@ -296,24 +296,24 @@ def test_what_an_object_calls_is_given_to_its_constructor() -> None:
 def test_the_engine_sets_nothing_of_its_parts() -> None:
     stores = [
         ast.unparse(node)
-        for node in ast.walk(tree_of(HOUSE / "mirror/replication/engine.py"))
+        for node in ast.walk(tree_of(ROOT / "mirror/replication/engine.py"))
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     ]
     assert [one for one in stores if one.count(".") > 1 or not one.startswith("self.")] == []
 
 
 def test_the_house_is_seen_whole() -> None:
-    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packed = {
         one.removeprefix("/") for one in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     }
     assert set(WINGS) == {one for one in packed if "/" not in one and "." not in one}
     in_wheels = re.search(
-        r"^WINGS = \((.*)\)$", (HOUSE / "deploy/wheel/wheel_hook.py").read_text(), re.MULTILINE
+        r"^WINGS = \((.*)\)$", (ROOT / "deploy/wheel/wheel_hook.py").read_text(), re.MULTILINE
     )
     assert in_wheels is not None
     assert {*re.findall(r'"(\w+)"', in_wheels[1]), "headrace"} == set(WINGS)
-    assert {file.relative_to(HOUSE).parts[0] for file in FILES} == set(WINGS)
+    assert {file.relative_to(ROOT).parts[0] for file in FILES} == set(WINGS)
 
 
 def test_no_file_is_too_long() -> None:
@@ -322,7 +322,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_no_folder_has_too_many_modules() -> None:
-    modules = Counter(name_of(file.parent) for file in (*FILES, *(HOUSE / "bench").rglob("*.py")))
+    modules = Counter(name_of(file.parent) for file in (*FILES, *(ROOT / "bench").rglob("*.py")))
     assert {name: count for name, count in modules.items() if count > MODULES_OF_A_FOLDER} == {}
 
 
@@ -419,8 +419,8 @@ def test_every_field_of_a_lane_has_one_writer() -> None:
 
 
 def test_the_lifecycle_page_shows_the_tables_of_the_module() -> None:
-    page = (HOUSE / "docs/data-plane/lane-lifecycle.md").read_text(encoding="utf-8")
-    docstring = ast.get_docstring(tree_of(HOUSE / "mirror/lane/lifecycle.py")) or ""
+    page = (ROOT / "docs/data-plane/lane-lifecycle.md").read_text(encoding="utf-8")
+    docstring = ast.get_docstring(tree_of(ROOT / "mirror/lane/lifecycle.py")) or ""
     tables = re.findall(r"(?:^    .*\n)+", docstring, re.MULTILINE)
     assert [table for table in tables if dedent(table) not in page] == []
 
@@ -444,12 +444,12 @@ def test_public_functions_and_classes_are_documented() -> None:
 
 
 def test_the_configuration_page_is_what_the_command_prints() -> None:
-    page = (HOUSE / "docs/configuration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
     assert page == settings_reference() + "\n", "run headrace config reference > docs/configuration.md"
 
 
 def test_the_page_of_the_rest_interface_is_what_the_command_prints() -> None:
-    page = (HOUSE / "docs/rest.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/rest.md").read_text(encoding="utf-8")
     assert page == rest_reference(described_app().openapi()), (
         "run headrace config reference --rest > docs/rest.md"
     )
@@ -551,7 +551,7 @@ def test_a_command_that_needs_an_extra_says_which(without: Run, arguments: list[
 def test_whatever_is_imported_is_brought_by_the_base_or_by_an_extra_that_errors_can_name() -> None:
     ours = {*sys.stdlib_module_names, *WINGS}
     imported = {module for file in FILES for module in imports_of(file)} - ours
-    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     base = distributions_of(project["dependencies"])
     homes = packages_distributions()
     named = " ".join(project["dependencies"])

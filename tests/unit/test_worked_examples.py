@@ -20,7 +20,7 @@ import pytest
 from tests.contract.connectors import RecordSinkContract
 from tests.patience import PATIENCE_SECONDS
 
-HOUSE: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 CHANGED: Final = ("mirror", "pinot", "api", "headrace")
 _SECTION: Final = re.compile(
     r"^## (To add .*)\n(?:(?!## ).*\n)*?```diff\n((?:(?!```).*\n)*)```", re.MULTILINE
@@ -30,7 +30,7 @@ NUMBERS: Final = {"one": 1, "two": 2}
 
 def examples() -> dict[str, str]:
     """Return the diffs by the headings of their sections."""
-    return dict(_SECTION.findall((HOUSE / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    return dict(_SECTION.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 
 
 def hunks_of(diff: str) -> Iterator[tuple[str, str, str]]:
@@ -44,7 +44,7 @@ def hunks_of(diff: str) -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_way_to_add_something_has_an_example() -> None:
-    page = (HOUSE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert list(examples()) == re.findall(r"^## (To add .*)$", page, re.MULTILINE)
 
 
@@ -53,9 +53,9 @@ def test_an_example_fits_the_sources_and_is_as_small_as_it_says(heading: str) ->
     changed = set()
     for name, before, _ in hunks_of(examples()[heading]):
         if before:
-            assert (HOUSE / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
+            assert (ROOT / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
         else:
-            assert not (HOUSE / name).exists(), f"{name} already exists"
+            assert not (ROOT / name).exists(), f"{name} already exists"
         changed.add(name)
     assert len(changed) == NUMBERS[heading.split()[-2]]
 
@@ -64,7 +64,7 @@ def test_an_example_fits_the_sources_and_is_as_small_as_it_says(heading: str) ->
 def with_example(tmp_path: Path) -> dict[str, Any]:
     """Return the output of `tests/worked_examples.py` with the applied examples, by kind."""
     for wing in CHANGED:
-        shutil.copytree(HOUSE / wing, tmp_path / wing)
+        shutil.copytree(ROOT / wing, tmp_path / wing)
     for diff in examples().values():
         for name, before, after in hunks_of(diff):
             file = tmp_path / name

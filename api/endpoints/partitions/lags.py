@@ -29,7 +29,7 @@ from mirror.model.topics import TopicPartition
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
 
 _UNKNOWN: Final = "unknown"
-Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
+LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
 """Lanes reported by each instance that responded; the leader's include uncopied partitions."""
 
 
@@ -63,10 +63,10 @@ async def lag(
     return await run_in_threadpool(lambda: lag_of(datastream, plan, heard, leader).narrowed(wanted))
 
 
-def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:
+def lag_of(datastream: Datastream, plan: Plan, heard: LanesByInstance, leader: InstanceName | None) -> DatastreamLag:
     """Compute the lag from the reports of instances."""
     owners = owners_of(datastream, plan)
-    said = _said(datastream, heard)
+    said = _lane_answers(datastream, heard)
     idle = {place for instance, place in said if instance is None}
     found = [_partition_lag(place, owners.get(place), said, heard) for place in sorted(owners.keys() | idle)]
     wanted = {task.instance for task in owners.values()} | {leader}
@@ -77,11 +77,11 @@ def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceNam
     )
 
 
-_Said = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
 """Lane by instance and partition; instance None: an uncopied partition, reported by the leader."""
 
 
-def _said(datastream: Datastream, heard: Heard) -> _Said:
+def _lane_answers(datastream: Datastream, heard: LanesByInstance) -> _LaneAnswers:
     return {
         (instance if lane.task is not None else None, place): lane
         for instance, lanes in heard.items()
@@ -92,7 +92,7 @@ def _said(datastream: Datastream, heard: Heard) -> _Said:
 
 
 def _partition_lag(
-    place: TopicPartition, owner: TaskPlacement | None, said: _Said, heard: Heard
+    place: TopicPartition, owner: TaskPlacement | None, said: _LaneAnswers, heard: LanesByInstance
 ) -> PartitionLag:
     lane = said.get((owner.instance, place)) if owner and owner.instance else None
     lane = lane or said.get((None, place))
@@ -100,10 +100,10 @@ def _partition_lag(
         return PartitionLag.from_lane(place, owner, lane)
     assert owner is not None, "only the leader reports a partition without a task"
     if owner.instance is None:
-        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running")
+        return PartitionLag.unreported(place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running")
     if owner.instance in heard:
-        return PartitionLag.unheard(place, owner, LanePhase.WAITING, "not started by its instance yet")
-    return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
+        return PartitionLag.unreported(place, owner, LanePhase.WAITING, "not started by its instance yet")
+    return PartitionLag.unreported(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
 
 
 @router.get("/{name}/gaps")

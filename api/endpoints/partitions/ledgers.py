@@ -27,7 +27,7 @@ def progress_of(
     uncopied = _uncopied(datastream, found, services)
     for partition in uncopied.keys() - found.keys():
         topic = datastream.naming.destination(partition.topic)
-        found[partition] = LaneProgressAnswer.from_nothing(partition, topic)
+        found[partition] = LaneProgressAnswer.without_progress(partition, topic)
     for partition, lane in uncopied.items():
         found[partition].not_copied = NotCopied.from_uncopied(lane)
     return [found[partition] for partition in sorted(found)]

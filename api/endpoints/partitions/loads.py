@@ -52,8 +52,8 @@ async def loads(
     )
     if said.value is not None:
         return said.value
-    unheard = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
-    return unheard.model_copy(update={"leader": said.leader, "no_answer": said.reason})
+    unreported = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
+    return unreported.model_copy(update={"leader": said.leader, "no_answer": said.reason})
 
 
 @router.get("/loads", tags=["status"], responses=problems(409))
@@ -68,5 +68,5 @@ async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
         return LoadsAnswer(leader=said.leader, no_answer="", clusters=said.value)
     definitions = await run_in_threadpool(reads.definitions)
     sources = sorted({one.source for one in definitions.datastreams})
-    unheard = [ClusterLoadsAnswer.unheard(one) for one in sources]
-    return LoadsAnswer(leader=said.leader, no_answer=said.reason, clusters=unheard)
+    unreported = [ClusterLoadsAnswer.unreported(one) for one in sources]
+    return LoadsAnswer(leader=said.leader, no_answer=said.reason, clusters=unreported)

@@ -62,11 +62,11 @@ class Service:
         """Wait until every instance is live and has tasks, and every partition flows."""
 
         def is_spread() -> bool:
-            return set(self.homes().values()) == set(self.instances) and self._is_calm()
+            return set(self.homes().values()) == set(self.instances) and self._is_quiet()
 
         eventually(is_spread, "the work is spread")
 
-    def _is_calm(self) -> bool:
+    def _is_quiet(self) -> bool:
         moment = time.monotonic()
         return wait_until(lambda: self.flow.flows_since(moment), 60, "every partition flows")
 

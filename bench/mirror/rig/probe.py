@@ -21,7 +21,7 @@ _SHARES = (0.5, 0.9, 0.99, 0.999)
 
 def write(address: str, topic: str, partitions: int, per_second: int, size: int) -> None:
     """Write records at a steady rate until SIGTERM, with acks=all."""
-    stop = _until_told()
+    stop = _until_stopped()
     failures: list[KafkaError] = []
     producer = Producer(
         {
@@ -55,7 +55,7 @@ def write(address: str, topic: str, partitions: int, per_second: int, size: int)
 
 def read(address: str, topic: str, partitions: int) -> None:
     """Read from the current end until SIGTERM; print {"records": …, "50": ms, "90": …, "max": …}."""
-    stop = _until_told()
+    stop = _until_stopped()
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -81,7 +81,7 @@ def read(address: str, topic: str, partitions: int) -> None:
     sys.stdout.write(json.dumps({"records": len(waits), **found, "max": waits[-1]}) + "\n")
 
 
-def _until_told() -> threading.Event:
+def _until_stopped() -> threading.Event:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     return stop

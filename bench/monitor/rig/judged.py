@@ -81,7 +81,7 @@ class Judged:
         """Return whether p99 of the records of the last five seconds is above the objective."""
         return self.arrivals.p99_ms(5.0) > OBJECTIVE_MS
 
-    def has_said(self, text: str) -> bool:
+    def has_logged(self, text: str) -> bool:
         """Return whether the log of the instance contains the text."""
         return text in self.instance.log_file.read_text()
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Final, cast
 
 from api.metrics.movement import movement_metrics
-from api.movement.topics import own_topics, topics_told
+from api.movement.topics import own_topics, topics_document
 from api.services import Services
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.lane.lifecycle import LaneState
@@ -81,7 +81,7 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
         table.note(LaneStarted(spec.key, 0))
     status = SimpleNamespace(lanes=table.states, uncopied=())
     services = cast(Services, SimpleNamespace(status=status, clock=clock))
-    heard_at: float | None = None
+    answered_at: float | None = None
     for number in range(_REPORTS + _FIRST_REPORTS):
         now_spent = spent if number >= _FIRST_REPORTS else uncounted
         clock.advance(REPORT_SECONDS)
@@ -97,14 +97,14 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
             places = [None] * count
         rates = [_report(*one) for one in zip(specs[:count], waiting, places, strict=True)]
         if with_position:
-            _tell([rate for rate in rates if rate.position is not None], now_spent)
+            _measure_messages([rate for rate in rates if rate.position is not None], now_spent)
         with now_spent.on("noted"):
-            table.measure(rates, heard_at)
+            table.measure(rates, answered_at)
             status.in_time = table.in_time
-        heard_at = clock.monotonic()
+        answered_at = clock.monotonic()
         if number % _REPORTS_A_TURN == 0:
             with now_spent.on("said"):
-                topics_told(own_topics(services))
+                topics_document(own_topics(services))
         if number % _REPORTS_A_SCRAPE == 0:
             with now_spent.on("scraped"):
                 for metric in movement_metrics(table.in_time, (), clock.monotonic()):
@@ -129,7 +129,7 @@ class _Worker:
             lane.log_start, lane.high_watermark = start, lane.checkpoint + records
             lane.measured = _age_ms(records), _RECORDS, _RECORDS * 100
         began = time.process_time()
-        found = self._positions.to_say(lanes, at, 0)
+        found = self._positions.due_positions(lanes, at, 0)
         spent["watched"] += time.process_time() - began
         return found
 
@@ -140,7 +140,7 @@ def _lane(spec: LaneSpec) -> LiveLane:
     return lane
 
 
-def _tell(rates: Sequence[LaneRate], spent: Spent) -> None:
+def _measure_messages(rates: Sequence[LaneRate], spent: Spent) -> None:
     """Add the cost of positions in the messages from a worker process to its instance."""
     if not rates:
         return

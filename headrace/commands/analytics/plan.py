@@ -254,14 +254,14 @@ class _Replay:
     for_programs: bool
 
     @property
-    def how(self) -> Fallback:
+    def fallback(self) -> Fallback:
         """Capacity and policy of the plans."""
         from mirror.model.load import TaskCapacity
 
-        how = _fallback(self.settings)
-        capacity = TaskCapacity(**{**asdict(how.capacity), **self.changes.get("capacity", {})})
+        fallback = _fallback(self.settings)
+        capacity = TaskCapacity(**{**asdict(fallback.capacity), **self.changes.get("capacity", {})})
         policy = replace(self.settings.assigner.policy(), rebalance=bool(self.changes.get("rebalance")))
-        return replace(how, capacity=capacity, policy=policy)
+        return replace(fallback, capacity=capacity, policy=policy)
 
     @property
     def limits(self) -> TaskLimits:
@@ -275,10 +275,10 @@ def _replay(asked: _Replay) -> None:
     from assigner.what_if.replay import replay
     from headrace.replays import draw, peak_of, readable
 
-    found = replay(asked.hours, asked.growth, asked.limits, asked.how)
+    found = replay(asked.hours, asked.growth, asked.limits, asked.fallback)
     peak = peak_of(found, asked.settings.assigner.advice.tasks_per_instance)
     if asked.plot is not None:
-        draw(found, asked.how.capacity.usable_bytes_per_second, asked.plot)
+        draw(found, asked.fallback.capacity.usable_bytes_per_second, asked.plot)
     if asked.for_programs:
         document = {"growth": asked.growth, "notes": asked.notes, "peak": peak._asdict()}
         print_json(document | {"hours": [asdict(one) for one in found]})
@@ -296,7 +296,7 @@ def _forecast(asked: _Replay, ahead: str, certainty: float) -> None:
 
     hours = -(-milliseconds(ahead) // HOUR_MS)
     found = outlook(asked.hours, hours, certainty)
-    rows = coming_hours(found, asked.growth, asked.limits, asked.how)
+    rows = coming_hours(found, asked.growth, asked.limits, asked.fallback)
     if asked.plot is not None:
         draw_ahead(rows, asked.plot)
     if asked.for_programs:

@@ -60,7 +60,7 @@ def run(config: Config = None) -> None:
     from pmp.adapters.checkpoint_locks import CheckpointLocks
     from pmp.job.metrics import JobMetrics
     from pmp.job.service import PmpService
-    from pmp.job.session import close_session, open_unless_told
+    from pmp.job.session import close_session, open_unless_stopping
     from pmp.job.streams import Configuration
 
     told = _heed_stop_signals()
@@ -72,7 +72,7 @@ def run(config: Config = None) -> None:
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
     structlog.get_logger(__name__).info("starting Spark, may take several seconds", log=job.spark_log or None)
-    session = open_unless_told(job, _spark_jars(settings), told)
+    session = open_unless_stopping(job, _spark_jars(settings), told)
     if session is None:
         return
 
@@ -87,7 +87,7 @@ def run(config: Config = None) -> None:
         metrics.watch_rollup(lambda: rollup.healthy, lambda: rollup.rows_written)
         services.append(rollup)
     try:
-        _until_told(services, told)
+        _until_stopped(services, told)
     finally:
         close_session(session)
         locks.release(f"shard {job.shard}")
@@ -160,7 +160,7 @@ def sampler(
         seconds,
         leadership.is_leader,
     )
-    _until_told([leadership, service], _heed_stop_signals())
+    _until_stopped([leadership, service], _heed_stop_signals())
 
 
 @app.command()
@@ -275,7 +275,7 @@ def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
     return event
 
 
-def _until_told(services: Sequence[BackgroundService], told: threading.Event) -> None:
+def _until_stopped(services: Sequence[BackgroundService], told: threading.Event) -> None:
     """Run the services until one ends or `told` is set, then stop them in reverse order.
 
     Raises the failure of a service.

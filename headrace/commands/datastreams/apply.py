@@ -62,7 +62,7 @@ def apply(
     rejected. Exits with 0 if all datastreams match, 1 if a change failed or was rejected, 2 on wrong usage;
     with --check, 3 on any difference.
     """
-    from headrace.console.datastreams.conditions import still_there
+    from headrace.console.datastreams.conditions import remaining_datastreams
     from headrace.console.datastreams.difference import StepKind, carry_out, find_difference
     from headrace.console.datastreams.manifests import STDIN, read_manifests
 
@@ -70,7 +70,7 @@ def apply(
     _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
     seconds = seconds_to_wait(wait, timeout, is_done=not (dry_run or check), how="with --dry-run or --check")
     is_asked = not (yes or dry_run or check)
-    _require_somebody_to_ask(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
+    _require_confirmation(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
     manifests, client = read_manifests(files), connect(at, config)
     found = find_difference(client, manifests, scope)
     if not as_json:
@@ -82,11 +82,11 @@ def apply(
     failed = carry_out(client, found.steps, reason, requested_by) if does_it else {}
     if does_it and seconds is not None:
         gone = (step.name for step in found.of(StepKind.DELETE) if step.name not in failed)
-        failed |= still_there(client, gone, seconds)
+        failed |= remaining_datastreams(client, gone, seconds)
     if as_json:
         print_json(_document(found, failed, is_applied=does_it))
     elif does_it:
-        _tell(found.steps, failed)
+        _print_steps(found.steps, failed)
     if found.refused or failed:
         raise typer.Exit(EXIT_FAILED)
     if check and found.steps:
@@ -120,11 +120,11 @@ def _refuse_contradictions(scope: PruneScope | None, *, is_scoped: bool, prune: 
         raise InvalidRequest("--owner and --label require --prune")
 
 
-def _require_somebody_to_ask(nobody_is_there: bool) -> None:
+def _require_confirmation(is_unattended: bool) -> None:
     """Reject a call that cannot be confirmed interactively. Raises InvalidRequest."""
     from mirror.errors import InvalidRequest
 
-    if nobody_is_there:
+    if is_unattended:
         raise InvalidRequest("no terminal to confirm on", advice="pass --yes, --dry-run or --check")
 
 
@@ -142,7 +142,7 @@ def _show(found: DatastreamDifference) -> None:
     console().print(f"{counts}, {len(found.unchanged)} unchanged")
 
 
-def _tell(steps: tuple[DatastreamChange, ...], failed: dict[str, str]) -> None:
+def _print_steps(steps: tuple[DatastreamChange, ...], failed: dict[str, str]) -> None:
     for step in steps:
         if step.name not in failed:
             console().print(f"{step.name}: {step.kind}d")

@@ -30,7 +30,7 @@ def plan(
     """Compute a plan by load without applying it.
 
     The plan is stored for an hour."""
-    body = {"full": full, "reason": reason, **_who(requested_by)}
+    body = {"full": full, "reason": reason, **_requester(requested_by)}
     _show(connect(at, config).post(f"{path_of(name)}/plan", body), as_json=as_json)
 
 
@@ -60,7 +60,7 @@ def apply_plan(
 
     A plan can be applied once; an outdated one is rejected without changes."""
     seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
-    body = {**_who(requested_by), **({"force": True} if force else {})}
+    body = {**_requester(requested_by), **({"force": True} if force else {})}
     answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", body)
     if seconds is not None:
         await_end(client, location, seconds, as_json=as_json)
@@ -70,7 +70,7 @@ def apply_plan(
         console().print(f"plan {answer['id']}: {answer['sentence']}; follow it with headrace events")
 
 
-def _who(requested_by: str) -> dict[str, Any]:
+def _requester(requested_by: str) -> dict[str, Any]:
     return {"requested_by": requested_by or "command line"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from headrace.console.client import RestClient
-from headrace.console.patience import what_still_lacks
+from headrace.console.patience import unmet_at_deadline
 from headrace.console.resources import WaitCondition, path_of
 from mirror.errors import HeadraceError, NotFound, TimedOut
 from mirror.wording import counted, first_few
@@ -30,12 +30,12 @@ def wait_until(
 
     Raises NotFound unless the condition is deletion, and TimedOut with the unmet requirement.
     """
-    lacking = what_still_lacks(lambda: what_lacks(client, path, condition, most_lag), timeout_seconds, sleep)
+    lacking = unmet_at_deadline(lambda: unmet_condition(client, path, condition, most_lag), timeout_seconds, sleep)
     if lacking:
         raise TimedOut(f"not {condition} after {timeout_seconds:g} s: {lacking}")
 
 
-def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
+def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
     """Wait for deletions, with one timeout for all, and return the reason for each incomplete one by name."""
     end, found = time.monotonic() + timeout_seconds, {}
     for name in names:
@@ -47,7 +47,7 @@ def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float
     return found
 
 
-def what_lacks(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
+def unmet_condition(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
     """Return the unmet requirement, or an empty string. Raises the errors of `RestClient.get`."""
     if condition is WaitCondition.DELETED:
         try:
@@ -64,10 +64,10 @@ def what_lacks(client: RestClient, path: str, condition: WaitCondition, most_lag
         return f"it is {status}"
     if condition is WaitCondition.READY:
         return ""
-    return _what_lags(client.get(f"{path}/lag"), most_lag if condition is WaitCondition.CAUGHT_UP else None)
+    return _lagging_partitions(client.get(f"{path}/lag"), most_lag if condition is WaitCondition.CAUGHT_UP else None)
 
 
-def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:
+def _lagging_partitions(found: Mapping[str, Any], most_lag: int | None) -> str:
     """Return why lanes do not meet the condition, or an empty string. `most_lag`: None for any lag."""
     if not found["is_complete"]:
         return f"no response from {', '.join(found['silent_instances']) or 'a leader'}"

@@ -47,7 +47,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
         self._keys: Mapping[str, PublicKey] = {}
         self._read_at: float | None = None
-        self._asked_at: float | None = None
+        self._requested_at: float | None = None
         self._is_reading = False
 
     def refresh(self) -> None:
@@ -72,10 +72,10 @@ class IssuerKeys:
             age = now - self._read_at if self._read_at is not None else None
             found = self._keys.get(name)
             is_wanted = found is None or age is None or age > self._most_seconds / 10
-            is_due = self._asked_at is None or now - self._asked_at >= AGAIN_SECONDS
+            is_due = self._requested_at is None or now - self._requested_at >= AGAIN_SECONDS
             asks = is_wanted and is_due and not self._is_reading
             if asks:
-                self._asked_at, self._is_reading = now, True
+                self._requested_at, self._is_reading = now, True
             is_reading = self._is_reading
         if asks:
             threading.Thread(target=self.refresh, name="issuer-keys", daemon=True).start()

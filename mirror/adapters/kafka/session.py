@@ -53,7 +53,7 @@ class ClusterSession:
         self._reach_seconds = reach_seconds
         self._cluster: Cluster | None = None
         self._under_way = 0
-        self._asked_at = -inf
+        self._requested_at = -inf
         self._reaching: Promise[None] | None = None
         self._failure: HeadraceError | None = None
         self._failed_at = -inf
@@ -85,7 +85,7 @@ class ClusterSession:
                 pause = min(pause * 2, _LONGEST_BACKOFF)
         finally:
             self._under_way -= 1
-            self._asked_at = loop.now()
+            self._requested_at = loop.now()
 
     async def reached(self, loop: Loop) -> Cluster:
         """Return the cluster, once a broker responds. Raises Unreachable, NotAuthorized.
@@ -147,7 +147,7 @@ class ClusterSession:
 
     def _look(self, loop: Loop) -> None:
         """Close if idle, otherwise check again later."""
-        idle_at = inf if self._under_way else self._asked_at + _IDLE_SECONDS
+        idle_at = inf if self._under_way else self._requested_at + _IDLE_SECONDS
         if loop.now() >= idle_at:
             self.close()
         else:

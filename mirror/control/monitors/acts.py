@@ -69,5 +69,5 @@ class MonitorActions:
         """
         request = control.request_of(command)
         added = replace(request, identity=self.store.act(lease, command.name, request))
-        control.note_asked(added)
+        control.record_request(added)
         return added

@@ -69,7 +69,7 @@ class ActingStore:
             found = state.lease
             if found is not None and found.holder == holder:
                 return replace(state, lease=replace(found, renewals=found.renewals + 1))
-            if found is None or self._is_over(found) or _is_gone(found, live):
+            if found is None or self._is_over(found) or _holder_is_gone(found, live):
                 return replace(
                     state, lease=MonitorLease(secrets.token_hex(_IDENTITY_BYTES), holder, instance)
                 )
@@ -159,5 +159,5 @@ class ActingStore:
             return ActingState(Switch(is_on=False, reason=reason, requested_by="headrace")), node.version
 
 
-def _is_gone(lease: MonitorLease, live: Callable[[], Collection[int]]) -> bool:
+def _holder_is_gone(lease: MonitorLease, live: Callable[[], Collection[int]]) -> bool:
     return lease.instance is not None and lease.instance not in live()

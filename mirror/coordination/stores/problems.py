@@ -131,13 +131,13 @@ class TroubleStore:
     def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
         """Replace the stalled groups of the instance with this sequence; limited to the first groups by
         name."""
-        self._say(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
+        self._publish(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
 
-    def say_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
+    def publish_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
         """Replace the groups of the instance that a quota throttles, with the same limit."""
-        self._say(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
+        self._publish(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
 
-    def _say(self, path: str, troubles: Mapping[GroupName, str]) -> None:
+    def _publish(self, path: str, troubles: Mapping[GroupName, str]) -> None:
         if not troubles:
             self._nodes.delete(path)
             return

@@ -73,7 +73,7 @@ def interval_costs(said: LaneRates) -> Mapping[GroupName, CostSums]:
         return {}
     if any(one.seconds > _MOST_THROTTLED * seconds for one in said.throttled):
         return {}
-    return {group: _cost(one, seconds) for group, one in totals.items() if _says_something(one)}
+    return {group: _cost(one, seconds) for group, one in totals.items() if _has_values(one)}
 
 
 def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
@@ -81,7 +81,7 @@ def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
     return {name: sum(row[name] for row in rows) for name in rows[0]}
 
 
-def _says_something(totals: Mapping[str, float]) -> bool:
+def _has_values(totals: Mapping[str, float]) -> bool:
     numbers = [totals["cpu_ms"], totals["bytes_copied"]]
     is_something = all(one > 0 and math.isfinite(one) for one in numbers)
     return is_something and 0 <= totals["spare_cpu_ms"] <= totals["cpu_ms"]

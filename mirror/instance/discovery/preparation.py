@@ -90,7 +90,7 @@ class Preparation:
     short: Mapping[str, Shortfall] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
 
-    def needs_nothing_for(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
+    def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
         """Return whether the destination is unchanged and matches the desired state, in any status."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted

@@ -84,7 +84,7 @@ class ClusterRequests:
 
     def _patience_with(self, cluster: ClusterRef, question: _Pending[_T]) -> float:
         now = monotonic()
-        left = max(0.0, question.asked_at + self._patience - now)
+        left = max(0.0, question.requested_at + self._patience - now)
         is_late = now - self._late.get(cluster, -_LATE_SECONDS) < _LATE_SECONDS
         return min(left, _LITTLE_PATIENCE) if is_late else left
 
@@ -125,8 +125,8 @@ class ClusterRequests:
 
 
 class _Pending(Future[_T]):
-    """A pending request. `asked_at`: monotonic seconds."""
+    """A pending request. `requested_at`: monotonic seconds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked_at = monotonic()
+        self.requested_at = monotonic()

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import structlog
 
 from mirror.coordination.discovery import Shortfall, TopicWork
-from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByCluster, meant_otherwise
+from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, CallPending
@@ -38,11 +38,11 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 class _Hidden:
     """Topics that a datastream names but its source does not list.
 
-    `found`: topics of `names` that we were not authorized to describe at `asked_at`.
+    `found`: topics of `names` that we were not authorized to describe at `requested_at`.
     """
 
     names: frozenset[str]
-    asked_at: float
+    requested_at: float
     found: frozenset[str] = frozenset()
 
 
@@ -69,10 +69,10 @@ class TopicDiscovery:
         """Number of topics in each cluster's last list with names that Kafka does not allow."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
-        self._asked_at: dict[ClusterRef, float] = {}
+        self._requested_at: dict[ClusterRef, float] = {}
         self._problems: dict[ClusterRef, Exception] = {}
         self._identities: dict[ClusterRef, str] = {}
-        self._identity_asked_at: dict[ClusterRef, float] = {}
+        self._identity_requested_at: dict[ClusterRef, float] = {}
         self._nameless: dict[ClusterRef, str] = {}
         self._prepared: dict[DatastreamName, Preparation] = {}
         self._hidden: dict[DatastreamName, _Hidden] = {}
@@ -128,7 +128,7 @@ class TopicDiscovery:
         """Return the partition counts by topic; clusters that cannot be read now are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
-            if now - self._asked_at.get(cluster, -self._interval) >= self._interval:
+            if now - self._requested_at.get(cluster, -self._interval) >= self._interval:
                 self._ask(cluster, now)
         return self.known_topics(clusters)
 
@@ -146,7 +146,7 @@ class TopicDiscovery:
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
-            if now - self._identity_asked_at.get(cluster, -limit) >= limit:
+            if now - self._identity_requested_at.get(cluster, -limit) >= limit:
                 self._ask_identity(cluster, now)
         return {cluster: self._identities[cluster] for cluster in clusters if cluster in self._identities}
 
@@ -180,7 +180,7 @@ class TopicDiscovery:
             for topic in self.matching.topics(datastream, self._judged)
         }
         wanted = {datastream.naming.destination(topic): count for topic, count in mirrored.items()}
-        if known is not None and known.needs_nothing_for(question, wanted):
+        if known is not None and known.is_still_valid(question, wanted):
             self._prepared[name] = replace(known, question=question)
             return ()
         asked = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
@@ -287,12 +287,12 @@ class TopicDiscovery:
         known, name = self._hidden.get(datastream.name), datastream.name
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
         if names:
-            names -= meant_otherwise(names, self.matching.selected(datastream, self._judged))
+            names -= dotted_names(names, self.matching.selected(datastream, self._judged))
         if not names:
             self._hidden.pop(name, None)
             return frozenset()
         now = self._clock.monotonic()
-        if known is None or known.names != names or now - known.asked_at >= _HIDDEN_AGAIN_SECONDS:
+        if known is None or known.names != names or now - known.requested_at >= _HIDDEN_AGAIN_SECONDS:
             known = self._hidden[name] = self._ask_hidden(datastream, names, now)
         return known.found
 
@@ -320,14 +320,14 @@ class TopicDiscovery:
         return known.drift if known else ()
 
     def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
-        self._identity_asked_at[cluster] = now
+        self._identity_requested_at[cluster] = now
         key = f"identity of {cluster}"
         try:
             self._identities[cluster] = self._background_calls.ask(
                 f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
             )
         except CallPending:
-            del self._identity_asked_at[cluster]
+            del self._identity_requested_at[cluster]
         except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
             reason = reason_of(error)
             if self._nameless.get(cluster) != reason:
@@ -337,13 +337,13 @@ class TopicDiscovery:
             self._nameless.pop(cluster, None)
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
-        self._asked_at[cluster] = now
+        self._requested_at[cluster] = now
         try:
             found = self._background_calls.ask(
                 f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
             )
         except CallPending as error:
-            del self._asked_at[cluster]
+            del self._requested_at[cluster]
             if cluster not in self._problems:  # the earlier problem is the better reason
                 self._note_problem(cluster, error)
         except Exception as error:  # noqa: BLE001 - bulkhead around one cluster

@@ -112,7 +112,7 @@ def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | Non
     return assessment.capacity.capacity.usable_bytes_per_second
 
 
-def says_the_same(one: Assessment, other: Assessment) -> bool:
+def is_equivalent(one: Assessment, other: Assessment) -> bool:
     """Return whether two assessments are equal apart from timestamps and capacity provenance."""
     first, second = (
         replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (one, other)
@@ -251,7 +251,7 @@ class AssessmentKeeper:
     def _is_news(self, group: GroupName, found: Assessment) -> bool:
         before = self._known.get(group)
         is_old = before is None or abs(found.planned_ms - before.planned_ms) >= _WRITTEN_EVERY_MS
-        return before is None or is_old or not says_the_same(found, before)
+        return before is None or is_old or not is_equivalent(found, before)
 
 
 def _names(world: World, group: GroupName) -> list[DatastreamName]:

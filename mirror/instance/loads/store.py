@@ -62,7 +62,7 @@ class ObservationStore:
             *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
             *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
         ]
-        return {source: self._of(_folder(source), now_ms) for source in sources}
+        return {source: self._stored_under(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[DatedObservation]) -> list[str]:
         """Keep the named documents, write new ones, and return their names in order.
@@ -106,7 +106,7 @@ class ObservationStore:
         self._nodes.create_all([(path, chunks[0]), *further])
         return name
 
-    def _of(self, folder: str, now_ms: int) -> StoredObservations:
+    def _stored_under(self, folder: str, now_ms: int) -> StoredObservations:
         found: dict[str, DatedObservation] = {}
         problems = []
         try:

@@ -97,12 +97,12 @@ def _of_those_behind(answer: Freshness) -> str:
 class LoadWatch:
     """Watches load providers. Used by the leader's thread; `standings` may be read from any."""
 
-    def __init__(self, ask_of: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health) -> None:
-        self._ask_of = ask_of
+    def __init__(self, freshness_of_source: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health) -> None:
+        self._freshness_of_source = freshness_of_source
         self._newest = newest
         self._clock = clock
         self._health = health
-        self._asked_at: dict[LoadSource, float] = {}
+        self._requested_at: dict[LoadSource, float] = {}
         self._due: dict[LoadSource, float] = {}
         self._standings: Mapping[LoadSource, LoadStatus] = {}
         self._forgotten: Mapping[LoadSource, str] = {}
@@ -119,10 +119,10 @@ class LoadWatch:
 
         `forgotten`: failures to read or store a source's observations.
         """
-        events = self._told(forgotten, me)
+        events = self._change_events(forgotten, me)
         found: dict[LoadSource, LoadStatus] = {}
         for source in sorted(sources):
-            ask, before = self._ask_of(source), self._standings.get(source)
+            ask, before = self._freshness_of_source(source), self._standings.get(source)
             now = self._answered(source, before, ask) if ask is not None else None
             if now is not None:
                 found[source] = now
@@ -131,7 +131,7 @@ class LoadWatch:
             self._health.forget(_part(source))
         for source, one in found.items():
             self._health.report(_part(source), one.is_well, self._sentence(source, one))
-        self._asked_at = {one: at for one, at in self._asked_at.items() if one in sources}
+        self._requested_at = {one: at for one, at in self._requested_at.items() if one in sources}
         self._due = {one: at for one, at in self._due.items() if one in sources}
         self._standings = found
         return tuple(events)
@@ -140,10 +140,10 @@ class LoadWatch:
         """Stop leading: discard all states."""
         for source in self._standings:
             self._health.forget(_part(source))
-        self._standings, self._asked_at, self._due = {}, {}, {}
-        self._told({}, InstanceName(""))
+        self._standings, self._requested_at, self._due = {}, {}, {}
+        self._change_events({}, InstanceName(""))
 
-    def _told(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
+    def _change_events(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
         """Report problems of the observations in health; return events for new ones."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
@@ -165,27 +165,27 @@ class LoadWatch:
         if now < self._due.get(source, now):
             return before
         answer: Freshness | Exception
-        asked_at = self._asked_at.setdefault(source, now)
+        requested_at = self._requested_at.setdefault(source, now)
         try:
             answer = ask(source.cluster)
         except CallPending:
-            if now - asked_at <= SILENT_AFTER_SECONDS:
+            if now - requested_at <= SILENT_AFTER_SECONDS:
                 return before
-            answer = TimedOut(f"the load provider has not responded for {now - asked_at:.0f} s")
+            answer = TimedOut(f"the load provider has not responded for {now - requested_at:.0f} s")
         except Exception as error:  # noqa: BLE001 - any failure is reported, and placement continues
             answer = error
             self._done(source, now)
         else:
             self._done(source, now)
         standing = judged(answer, before, self._clock.now_ms())
-        if standing.is_well and now - asked_at >= SLOW_SECONDS:
-            took = f"the provider took {now - asked_at:.0f} s to respond"
+        if standing.is_well and now - requested_at >= SLOW_SECONDS:
+            took = f"the provider took {now - requested_at:.0f} s to respond"
             return replace(standing, reason=f"{standing.reason}; {took}")
         return standing
 
     def _done(self, source: LoadSource, now: float) -> None:
         self._due[source] = now + ASKED_EVERY_SECONDS
-        del self._asked_at[source]
+        del self._requested_at[source]
 
     def _changes(
         self, source: LoadSource, before: LoadStatus | None, now: LoadStatus, me: InstanceName

@@ -35,18 +35,18 @@ class Backlog:
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
         self._clock = clock
-        self._asked_at: dict[Route, float] = {}
+        self._requested_at: dict[Route, float] = {}
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
     def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
         """Update the positions of these partitions, and drop all others."""
         now = self._clock.monotonic()
-        self._asked_at = {route: at for route, at in self._asked_at.items() if route in wanted}
+        self._requested_at = {route: at for route, at in self._requested_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
         due = [
-            one for one in wanted if now - self._asked_at.get(one, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
+            one for one in wanted if now - self._requested_at.get(one, -_INTERVAL_SECONDS) >= _INTERVAL_SECONDS
         ]
-        for route in sorted(due, key=lambda one: self._asked_at.get(one, 0.0))[:_QUESTIONS_A_LOOK]:
+        for route in sorted(due, key=lambda one: self._requested_at.get(one, 0.0))[:_QUESTIONS_A_LOOK]:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:
@@ -56,11 +56,11 @@ class Backlog:
     def _ask(self, route: Route, partitions: Sequence[TopicPartition], now: float) -> None:
         source, group = route
         job = partial(_positions, group=group, partitions=partitions)
-        self._asked_at[route] = now
+        self._requested_at[route] = now
         try:
             self._known[route] = self._topic_discovery.ask(source, f"positions of {group}", job)
         except CallPending:
-            del self._asked_at[route]
+            del self._requested_at[route]
         except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
             self._known.pop(route, None)
             _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))

@@ -111,7 +111,7 @@ class UncopiedWatch:
         routes: dict[DatastreamName, Route] = {}
         for one in world.datastreams:
             with board.guarding(one.name):
-                mine = self._of(one, world, taskless.pop(one.group, {}), planned[one.group])
+                mine = self._lanes_of(one, world, taskless.pop(one.group, {}), planned[one.group])
                 found += mine
                 routes[one.name] = (one.source, one.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]
@@ -164,7 +164,7 @@ class UncopiedWatch:
         self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
-    def _of(
+    def _lanes_of(
         self,
         one: Datastream,
         world: World,

@@ -39,7 +39,7 @@ def _copied(state: LaneStatus) -> tuple[float, float] | None:
 
 def _demand(state: LaneStatus, copied: tuple[float, float]) -> Demand:
     is_copying = state.phase is LanePhase.COPYING
-    if is_copying and state.track.calm_at > -inf:
+    if is_copying and state.track.quiet_at > -inf:
         return Demand(copied)  # in time: histories are not evaluated, because most lanes are
     found = demand(copied, state.history)
     return found if is_copying else found._replace(is_least=True)

@@ -199,7 +199,7 @@ class _LanesInTime:
 
     def note(self, key: LaneKey, lane: LaneStatus) -> None:
         """Update a lane."""
-        if lane.phase is LanePhase.COPYING and lane.track.calm_at == inf:
+        if lane.phase is LanePhase.COPYING and lane.track.quiet_at == inf:
             at = lane.track.loss_at()
             if self._loss_at.get(key) != at:
                 self.forget(key)
@@ -300,20 +300,20 @@ class LaneTable:
     def measure(
         self,
         rates: Iterable[LaneRate],
-        heard_at: float | None = None,
+        answered_at: float | None = None,
         at: float | None = None,
         waiting: Iterable[WaitingLane] = (),
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `heard_at`: monotonic seconds of their worker's previous measurements. `at`: monotonic seconds of
+        `answered_at`: monotonic seconds of their worker's previous measurements. `at`: monotonic seconds of
         these; default now. `waiting`: lanes with overdue responses.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
             state = states.get(rate.key)
             if state is not None:
-                state.track.note(rate, now, heard_at)
+                state.track.note(rate, now, answered_at)
                 if rate.position is not None:
                     self._in_time.note(rate.key, state)
         for key, unanswered in waiting:
@@ -339,10 +339,10 @@ class LaneTable:
             else:
                 self._put(event.key, state.entering(LanePhase.COPYING, now))
 
-    def unwatch(self, keys: Iterable[LaneKey], heard_at: float) -> None:
-        """Mark lanes whose worker has not measured for too long, since `heard_at` in monotonic seconds."""
+    def unwatch(self, keys: Iterable[LaneKey], answered_at: float) -> None:
+        """Mark lanes whose worker has not measured for too long, since `answered_at` in monotonic seconds."""
         for key in keys:
-            self.states[key].track.unwatch(heard_at)
+            self.states[key].track.unwatch(answered_at)
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:

@@ -26,7 +26,7 @@ class LaneTrack:
     """Reports of one lane. Written by one thread, read by any.
 
     `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
-    `calm_at`: for a lane in time with waiting records, monotonic seconds of the last report; infinite without
+    `quiet_at`: for a lane in time with waiting records, monotonic seconds of the last report; infinite without
     waiting records, or if its worker reports the end of being in time; minus infinity for all other lanes.
     `may_lose`: whether the source may delete uncopied records as far as known. `unanswered`: overdue requests
     at the last report; None if none. `moved_at`: last report of copied or waiting records; minus infinity if
@@ -36,7 +36,7 @@ class LaneTrack:
     __slots__ = (
         "_is_watched",
         "_loss_look",
-        "calm_at",
+        "quiet_at",
         "history",
         "may_lose",
         "moved_at",
@@ -55,11 +55,11 @@ class LaneTrack:
         newest = history.newest
         self.history = history
         self.may_lose = len(history.starts) > 2 or history.retention != UNKNOWN_RETENTION
-        is_calm = newest is not None and history.is_in_time
-        self._is_watched = is_watched and is_calm
-        self.calm_at = -inf
-        if newest is not None and is_calm:
-            self.calm_at = newest.at if newest.waiting and not is_watched else inf
+        is_quiet = newest is not None and history.is_in_time
+        self._is_watched = is_watched and is_quiet
+        self.quiet_at = -inf
+        if newest is not None and is_quiet:
+            self.quiet_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
         """Return a track with the same history and no current report."""
@@ -68,13 +68,13 @@ class LaneTrack:
         silent.moved_at = self.moved_at
         return silent
 
-    def unwatch(self, heard_at: float) -> None:
-        """Limit the state to reports before `heard_at`, because the worker does not respond."""
+    def unwatch(self, answered_at: float) -> None:
+        """Limit the state to reports before `answered_at`, because the worker does not respond."""
         if self._is_watched:
-            self._is_watched, self.calm_at = False, heard_at
+            self._is_watched, self.quiet_at = False, answered_at
 
-    def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
-        """Apply a report. `heard_at`: as for `LaneHistory.after`."""
+    def note(self, rate: LaneRate, now: float, answered_at: float | None) -> None:
+        """Apply a report. `answered_at`: as for `LaneHistory.after`."""
         before, self.rate, self.unanswered = self.rate, rate, None
         if rate.messages_per_second > 0 or rate.lag_records > 0:
             self.moved_at = now
@@ -84,9 +84,9 @@ class LaneTrack:
         history = self.history
         if place.withheld and history.waypoints and history.is_in_time:
             each = _record_bytes(before) if before else None
-            history = history.after_calm(place.withheld, place.starts, each)
+            history = history.after_quiet(place.withheld, place.starts, each)
         waypoint = _waypoint(place, now, rate.lag_ms)
-        history = history.after(waypoint, heard_at, place.retention, _record_bytes(rate))
+        history = history.after(waypoint, answered_at, place.retention, _record_bytes(rate))
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
@@ -111,7 +111,7 @@ class LaneTrack:
         This means that no records were late, hidden, unknown or repeated. A lane with waiting records reports
         again within `silence_seconds`. May return false if the state is not easily determined.
         """
-        return now - self.calm_at <= silence_seconds
+        return now - self.quiet_at <= silence_seconds
 
 
 def _waypoint(place: LanePosition, now: float, lag_ms: int | None) -> LaneSample:

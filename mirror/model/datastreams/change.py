@@ -29,7 +29,7 @@ from mirror.model.datastreams.typed_keys import (
     PLACES,
     free_metadata,
     pointer_of_key,
-    says_nothing,
+    is_unset,
     text_of,
     typed_document,
     typed_values,
@@ -214,7 +214,7 @@ def joined_metadata(
                 problems.contradiction(pointers, said, "give only one of them")
         elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
-        elif not says_nothing(value):
+        elif not is_unset(value):
             found[key] = text_of(key, value)
             lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
             if lines and lines_of(found[key]) != tuple(lines):

@@ -15,7 +15,7 @@ from mirror.model.movement.excuses import WHOLE, with_resumption
 from mirror.model.topics import checked_topic
 from mirror.wording import first_few
 
-_MOST_TOLD: Final = 10
+_MOST_PUBLISHED: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
 """Partition numbers by topic; None means the whole topic."""
 
@@ -98,24 +98,24 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
     after = datastream
     if datastream.status is DatastreamStatus.PAUSED and halt is not None and _is_over(halt, now_ms):
         after = replace(after, status=next_status(datastream, "resume"), halt=None)
-        ended.append(_told("the datastream", halt))
+        ended.append(_sentence("the datastream", halt))
     if datastream.status is not DatastreamStatus.DELETING:
         over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
         if over:  # the leader calls this for every datastream in each tick
             left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
             after = replace(after, pauses=left)
-        ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
+        ended += [_sentence(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
     if not ended:
         return None
     after = noting_resumptions(datastream, after, now_ms)
-    return EndedPauses(after, f"resumed {first_few(ended, _MOST_TOLD)}")
+    return EndedPauses(after, f"resumed {first_few(ended, _MOST_PUBLISHED)}")
 
 
 def _is_over(pause: Halt | PartitionPause, now_ms: int) -> bool:
     return pause.until_ms is not None and pause.until_ms <= now_ms
 
 
-def _told(what: str, pause: Halt | PartitionPause) -> str:
+def _sentence(what: str, pause: Halt | PartitionPause) -> str:
     who = f" by {pause.requested_by}" if pause.requested_by else ""
     why = f": {pause.reason}" if pause.reason else ""
     return f"{what} (paused until {moment_text(pause.until_ms or 0)}{who}{why})"

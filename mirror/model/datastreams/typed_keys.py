@@ -98,7 +98,7 @@ def text_of(key: str, value: object) -> str:
     return str(value)
 
 
-def says_nothing(value: object) -> bool:
+def is_unset(value: object) -> bool:
     """Return whether a typed value chooses nothing, so that no key is needed for it."""
     return (
         value is None

@@ -47,14 +47,14 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """End of the source log: not passed at `asked`, reached at `heard` (monotonic seconds)."""
+    """End of the source log: not passed at `requested_at`, reached at `answered_at` (monotonic seconds)."""
 
-    __slots__ = ("asked", "end", "heard")
+    __slots__ = ("requested_at", "end", "answered_at")
 
     def __init__(self, end: int, asked: float, heard: float) -> None:
         self.end = end
-        self.asked = asked
-        self.heard = heard
+        self.requested_at = asked
+        self.answered_at = heard
 
 
 class AppendTimes:
@@ -99,12 +99,12 @@ class AppendTimes:
 
     def quiet(self, asked: float) -> None:
         """Record that the log had no further records at that time, in monotonic seconds."""
-        if self._marks and asked > self._marks[-1].asked:
-            self._marks[-1].asked = asked
+        if self._marks and asked > self._marks[-1].requested_at:
+            self._marks[-1].requested_at = asked
             self._next = self._first
 
-    def heard(self, end: int, asked: float, now: float, now_ms: int, kept: int) -> None:
-        """Record an end of the log, according to a response at `now` to a request sent at `asked` (monotonic
+    def record_end(self, end: int, asked: float, now: float, now_ms: int, kept: int) -> None:
+        """Record an end of the log, according to a response at `now` to a request sent at `requested_at` (monotonic
         seconds). `now_ms`: the same time in epoch ms. `kept`: first offset of interest.
 
         Ignores an end before the last one: a new leader may know less, and a log that was cut off begins
@@ -122,13 +122,13 @@ class AppendTimes:
             return
         last = marks[-1]
         if end <= last.end:
-            if end == last.end and asked > last.asked:
-                last.asked = asked
+            if end == last.end and asked > last.requested_at:
+                last.requested_at = asked
             return
         while len(marks) > 1 and marks[1].end <= kept:
             del marks[0]
-        if len(marks) > 1 and last.end > kept and now - marks[-2].heard < _STEP_SECONDS:
-            last.end, last.asked, last.heard = end, asked, now
+        if len(marks) > 1 and last.end > kept and now - marks[-2].answered_at < _STEP_SECONDS:
+            last.end, last.requested_at, last.answered_at = end, asked, now
             return
         marks.append(_EndMark(end, asked, now))
         if len(marks) > _MOST_MARKS:
@@ -138,7 +138,7 @@ class AppendTimes:
         """Drop the inner mark whose neighbours are closest in time."""
         marks = self._marks
         places = range(1, len(marks) - 1)
-        del marks[min(places, key=lambda one: marks[one + 1].heard - marks[one - 1].asked)]
+        del marks[min(places, key=lambda one: marks[one + 1].answered_at - marks[one - 1].requested_at)]
 
     def span(self, first: int, last: int) -> AppendSpan:
         """Return the bounds for records at the offsets from `first` to `last`."""
@@ -151,10 +151,10 @@ class AppendTimes:
         upto = after
         while upto < len(marks) and marks[upto].end <= last:
             upto += 1
-        since_ms = int(self._zero_ms + marks[after - 1].asked * 1000) if after else -1
+        since_ms = int(self._zero_ms + marks[after - 1].requested_at * 1000) if after else -1
         if upto == len(marks):
             return AppendSpan(since_ms, UNKNOWN_SPAN.until_ms)
-        found = AppendSpan(since_ms, int(self._zero_ms + marks[upto].heard * 1000))
+        found = AppendSpan(since_ms, int(self._zero_ms + marks[upto].answered_at * 1000))
         if upto == after:
             self._first = marks[after - 1].end if after else 0
             self._next, self._span = marks[after].end, found

@@ -172,13 +172,13 @@ class LaneHistory(NamedTuple):
     def after(
         self,
         waypoint: LaneSample,
-        heard_at: float | None = None,
+        answered_at: float | None = None,
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
     ) -> LaneHistory:
         """Return the history with one more report.
 
-        `heard_at`: time of the worker's previous report, with or without this lane; reports omit lanes
+        `answered_at`: time of the worker's previous report, with or without this lane; reports omit lanes
         without news. `retention` and `record_bytes`: new values if known, else the previous ones are kept. A
         different `life` starts a new history.
         """
@@ -186,13 +186,13 @@ class LaneHistory(NamedTuple):
         if before is not None and before.life != waypoint.life:
             another = LaneHistory(retention=self.retention, record_bytes=self.record_bytes)
             return another.after(waypoint, None, retention, record_bytes)
-        if before is not None and heard_at is not None and before.is_caught_up and heard_at > before.at:
-            quiet = self._with(before._replace(at=heard_at), self.retention, self.record_bytes)
+        if before is not None and answered_at is not None and before.is_caught_up and answered_at > before.at:
+            quiet = self._with(before._replace(at=answered_at), self.retention, self.record_bytes)
             return quiet.after(waypoint, None, retention, record_bytes)
         kept = self.retention if retention == UNKNOWN_RETENTION else retention
         return self._with(waypoint, kept, record_bytes or self.record_bytes)
 
-    def after_calm(
+    def after_quiet(
         self, steps: Sequence[CaughtUpPosition], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
         """Return the history after several reports in which the lane was on time and advanced: the same

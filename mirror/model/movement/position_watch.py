@@ -44,9 +44,9 @@ _LOOK_SHARE: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 600.0
 """Interval between evaluations of the time to loss: `_LOOK_SHARE` of that time, at least `_LOOK_SECONDS` and
 at most this. While a loss is near, each evaluation reports the position."""
-_SAID_AGAIN_SECONDS: Final = 600.0
-_SAID_AGAIN_SHARE: Final = 0.1
-"""A reported time to loss is refreshed after `_SAID_AGAIN_SECONDS` or this share of the time, whichever is
+_REPORT_AGAIN_SECONDS: Final = 600.0
+_REPORT_AGAIN_SHARE: Final = 0.1
+"""A reported time to loss is refreshed after `_REPORT_AGAIN_SECONDS` or this share of the time, whichever is
 longer."""
 _NO_AGE: Final = -1
 
@@ -61,7 +61,7 @@ class _MutablePosition:
         self.checkpoint = self.end = self.log_start = -1
         self.age = _NO_AGE
 
-    def said(self) -> CaughtUpPosition:
+    def position(self) -> CaughtUpPosition:
         return CaughtUpPosition(self.at, self.checkpoint, self.end, self.age, self.log_start)
 
 
@@ -70,7 +70,7 @@ class PositionWatch:
 
     def __init__(self) -> None:
         self._turn = self._life = -1
-        self._at = self._before = self._said_at = _NEVER
+        self._at = self._before = self._reported_at = _NEVER
         """Times of the last report, the last waypoint but one, and the last reported position."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
@@ -116,20 +116,20 @@ class PositionWatch:
         """Take in a report; return whether its position can be omitted. `moments`: times of this report and
         of the worker's previous one, with or without this lane. `copied`: records and bytes between them. The
         other arguments are as in `LanePosition` and `Waypoint`."""
-        at, heard_at = moments
+        at, answered_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
-        if heard_at > self._at and self._is_caught_up:
-            self._pass(heard_at, is_withheld=self._is_fine)  # no news until then
+        if answered_at > self._at and self._is_caught_up:
+            self._pass(answered_at, is_withheld=self._is_fine)  # no news until then
         was_fine, before, start = self._is_fine, self._checkpoint, self._log_start
         if checkpoint > self._reached:
             self._reached = checkpoint
         self._is_fine = 0 <= age <= _LATE_MS and readable_end >= end and checkpoint >= self._reached
         self._is_caught_up = age >= 0 and checkpoint >= readable_end
         has_moved = log_start != start
-        is_calm = (
+        is_quiet = (
             self._is_fine
             and was_fine
-            and heard_at <= self._at
+            and answered_at <= self._at
             and checkpoint > before
             and copied[0] > 0
             and at - self._at <= _SILENCE_SECONDS
@@ -137,13 +137,13 @@ class PositionWatch:
         )
         if has_moved:
             self._move(at, log_start)
-        if is_calm and self._may_lose and self._is_due(at, checkpoint, end, age, copied, has_moved):
-            is_calm = False
-        if is_calm and has_moved:
+        if is_quiet and self._may_lose and self._is_due(at, checkpoint, end, age, copied, has_moved):
+            is_quiet = False
+        if is_quiet and has_moved:
             self._moves.append(self._starts[-1])
         self._checkpoint, self._end, self._age, self._log_start = checkpoint, end, age, log_start
-        self._pass(at, is_calm)
-        return is_calm
+        self._pass(at, is_quiet)
+        return is_quiet
 
     def _pass(self, at: float, is_withheld: bool) -> None:
         """Update the times with the spacing of waypoints, and store a withheld step."""
@@ -187,16 +187,16 @@ class PositionWatch:
         self._is_known = left < inf
         if not self._is_known:
             return self._was_known
-        return self._is_near or at - self._said_at >= max(_SAID_AGAIN_SECONDS, left * _SAID_AGAIN_SHARE)
+        return self._is_near or at - self._reported_at >= max(_REPORT_AGAIN_SECONDS, left * _REPORT_AGAIN_SHARE)
 
-    def said(self, place: LanePosition) -> LanePosition:
+    def report(self, place: LanePosition) -> LanePosition:
         """Return the position of the last report, with the positions withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
-        withheld = tuple([self._steps[one % _MOST_STEPS].said() for one in steps])
+        withheld = tuple([self._steps[one % _MOST_STEPS].position() for one in steps])
         starts = tuple(self._moves[-MOST_STARTS:])
         self._withheld = 0
         self._moves.clear()
-        self._said_at = self._at
+        self._reported_at = self._at
         if place.retention != UNKNOWN_RETENTION:
             self._retention, self._may_lose = place.retention, True
         self._was_known = self._may_lose and (self._is_known or self._looked_at < self._at)

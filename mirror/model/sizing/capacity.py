@@ -103,7 +103,7 @@ def capacity_in_use(
     target = _bounded(found, terms)
     if last is not None and target / _BAND <= last.bytes_per_second <= target * _BAND:
         target = last.bytes_per_second
-    return _used(terms, CapacityOrigin.LEARNED, target, _how(found, target), found)
+    return _used(terms, CapacityOrigin.LEARNED, target, _origin(found, target), found)
 
 
 def _bounded(found: MeasuredCapacity, terms: CapacityTerms) -> int:
@@ -114,7 +114,7 @@ def _bounded(found: MeasuredCapacity, terms: CapacityTerms) -> int:
     return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)
 
 
-def _how(found: MeasuredCapacity, used: int) -> str:
+def _origin(found: MeasuredCapacity, used: int) -> str:
     hours = "one hour" if found.hours == 1 else f"the most expensive of {found.hours} hours"
     text = f"rate of one core in {hours}: {counted(found.observations, 'worker interval')}"
     if round(found.spare, 2) > 0:

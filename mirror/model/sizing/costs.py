@@ -93,7 +93,7 @@ class CostSums:
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))
 
     @property
-    def says_enough(self) -> bool:
+    def is_conclusive(self) -> bool:
         """True if a capacity can be computed from it."""
         is_long = self.observations >= LEAST_OBSERVATIONS and self.seconds >= LEAST_SECONDS
         return is_long and self.cpu_seconds > 0 and self.bytes > 0
@@ -161,7 +161,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
     sizes. If no hour alone is conclusive, such as just after the hour, all hours count as one.
     """
     recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
-    known = [one for one in recent if one.says_enough] or _together(recent)
+    known = [one for one in recent if one.is_conclusive] or _together(recent)
     known = [one for one in known if one.seconds >= _ENOUGH_SECONDS] or known
     if not known:
         return None
@@ -191,4 +191,4 @@ def _together(several: Sequence[CostSums]) -> list[CostSums]:
     if not several:
         return []
     joint = reduce(CostSums.plus, several)
-    return [joint] if joint.says_enough else []
+    return [joint] if joint.is_conclusive else []

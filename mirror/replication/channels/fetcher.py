@@ -111,10 +111,10 @@ class FetchChannel:
         self._is_asking = self._is_waiting = False
         self._is_opening = self._is_closed = False
         self._not_before = 0.0
-        self._untold_since: float | None = None
+        self._unanswered_since: float | None = None
         """Time since which a fetch result is awaited; None once the broker has returned one."""
-        self._has_been_told = False
-        self._asks, self._asked_at, self._told = 0, -inf, (0, -inf)
+        self._is_answered = False
+        self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
         """Number of requests, time of the last one (monotonic), and both of the last with a result."""
 
     def has_room_for(self, lane: LiveLane) -> bool:
@@ -140,7 +140,7 @@ class FetchChannel:
         topic, number = lane.key.partition
         by_id = self._version >= fetch.BY_ID_FROM
         lane.place = (lane.source.topic_id if by_id else topic.encode(), number)
-        lane.first_ask = self._asks + 2  # the session may leave it out once
+        lane.first_request = self._requests + 2  # the session may leave it out once
         self._lanes[lane.place] = lane
 
     def include(self, lane: LiveLane) -> None:
@@ -158,7 +158,7 @@ class FetchChannel:
                 self._source.listener.on_broken(lane, error)
                 return
             self._session.put(lane.place, position)
-            lane.first_ask = max(lane.first_ask, self._asks + 1)
+            lane.first_request = max(lane.first_request, self._requests + 1)
             self.pump()
 
     def _share(self) -> int:
@@ -196,9 +196,9 @@ class FetchChannel:
         return now - self._connection.silence(now)[0] >= PATIENCE_SECONDS
 
     def is_current(self, now: float) -> bool:
-        if not self._has_been_told or self.is_silent(now):
+        if not self._is_answered or self.is_silent(now):
             return False
-        since = now if self._untold_since is None else self._untold_since
+        since = now if self._unanswered_since is None else self._unanswered_since
         return now - since - self._rules.wait_ms / 1000 < PATIENCE_SECONDS
 
     def unanswered_since(self) -> float:
@@ -218,8 +218,8 @@ class FetchChannel:
         if self._session.is_empty:
             return
         loop = self._cluster.loop
-        if self._untold_since is None:
-            self._untold_since = loop.now()
+        if self._unanswered_since is None:
+            self._unanswered_since = loop.now()
         wait = max(self._not_before, connection.throttled_until) - loop.now()
         if wait > 0:
             self._is_waiting = True
@@ -233,7 +233,7 @@ class FetchChannel:
 
     def _ask(self, connection: Connection) -> None:
         self._is_asking = True
-        self._asks, self._asked_at = self._asks + 1, self._cluster.loop.now()
+        self._requests, self._requested_at = self._requests + 1, self._cluster.loop.now()
         part = self._session.build()
         wait_ms = self._rules.wait_ms
         if self._excluded or self._session.is_behind:
@@ -274,13 +274,13 @@ class FetchChannel:
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
         self._session.answered(response.error, response.session_id)
-        told = self._told
+        told = self._answered
         if response.error and response.error not in LOST:
             _log.warning("%s: fetch failed with error code %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
         elif response.partitions or not response.throttle_ms:  # throttled responses are empty
-            self._untold_since, self._has_been_told = None, True
-            self._told = self._told if response.error else (self._asks, self._asked_at)
+            self._unanswered_since, self._is_answered = None, True
+            self._answered = self._answered if response.error else (self._requests, self._requested_at)
         room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
@@ -290,11 +290,11 @@ class FetchChannel:
             if self._has_moved(lane, part, asked, response.nodes):
                 self._source.move(lane)
             elif asked.offset == lane.position:
-                lane.note_request(self._asked_at, told)
+                lane.note_request(self._requested_at, told)
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
             elif not lane.waits:
                 self.include(lane)  # it was rewound after the request was sent
-        # Only now: the next request would overwrite `asked`, and a response from a later offset could pass
+        # Only now: the next request would overwrite `requested`, and a response from a later offset could pass
         # for one from the position to which its lane was rewound.
         self._is_asking = False
         if self._rules.gather_ms and response.partitions:
@@ -339,7 +339,7 @@ class FetchChannel:
         self._version = connection.version_of(fetch.API, fetch.VERSIONS)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
         self._connection = connection
-        self._has_been_told = False
+        self._is_answered = False
         connection.on_close = self._on_close
         lanes, self._lanes = list(self._lanes.values()), {}
         for lane in lanes:

@@ -30,7 +30,7 @@ class LeaderSearch:
         self._found = found
         self._lanes: dict[LiveLane, None] = {}
         self._is_running = False
-        self._asked_at = -_SEARCH_SECONDS
+        self._requested_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[LiveLane]) -> None:
         """Look up the leaders of these lanes."""
@@ -46,10 +46,10 @@ class LeaderSearch:
     async def _search(self) -> None:
         try:
             while self._lanes:
-                wait = self._asked_at + _SEARCH_SECONDS - self._cluster.loop.now()
+                wait = self._requested_at + _SEARCH_SECONDS - self._cluster.loop.now()
                 if wait > 0:
                     await self._cluster.loop.sleep(wait)
-                self._asked_at = self._cluster.loop.now()
+                self._requested_at = self._cluster.loop.now()
                 try:
                     await self._cluster.refresh({self._topic_of(lane) for lane in self._lanes})
                 except HeadraceError as error:

@@ -83,7 +83,7 @@ class FetchHandler:
             return
         end, now_ms = part.high_watermark, self._bench.clock.now_ms()
         lane.note_end(end, part.last_stable_offset, now_ms)
-        lane.times.heard(end, lane.asked_at, self._bench.loop.now(), now_ms, lane.checkpoint)
+        lane.times.record_end(end, lane.requested_at, self._bench.loop.now(), now_ms, lane.checkpoint)
         lane.log_start = part.log_start
         if not len(part.records):
             if part.preferred_replica >= 0:
@@ -145,7 +145,7 @@ class FetchHandler:
         if lane.position < end:
             lane.empty_answers += not squeezed
             if lane.empty_answers > _MOST_EMPTY_ANSWERS:
-                self._stands_still(lane, end)
+                self._note_stall(lane, end)
                 return
             self._runner.note_headway(lane)
             if not squeezed:
@@ -160,7 +160,7 @@ class FetchHandler:
         self._note_transactions(lane)
         self._pacer.change_tier(lane, 0)
 
-    def _stands_still(self, lane: LiveLane, end: int) -> None:
+    def _note_stall(self, lane: LiveLane, end: int) -> None:
         """Handle a broker that returns no records before the end of the log, however large the request."""
         if self._runner.source(lane).leave_replica(lane):
             lane.empty_answers = 0

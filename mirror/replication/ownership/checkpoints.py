@@ -40,12 +40,12 @@ Saved = tuple[LiveLane, int, int]
 
 
 class _Destination:
-    """Schedule of progress writes to one cluster. `told`: the last reported failure."""
+    """Schedule of progress writes to one cluster. `reported`: the last reported failure."""
 
     def __init__(self) -> None:
         self.due = 0.0
         self.is_saving = False
-        self.told = ""
+        self.reported = ""
         self.retry = _RETRY_SECONDS
 
 
@@ -73,14 +73,14 @@ class Checkpoints:
     def hurry(self, name: ClusterRef) -> None:
         """Retry failed saves soon after a cluster is back from an outage."""
         destination = self._destinations.get(name)
-        if destination is not None and destination.told:
+        if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
             destination.due = 0.0
             self._next = self._bench.loop.now()
 
     def _may_hurry(self, name: ClusterRef) -> bool:
         destination = self._destinations.get(name)
-        return destination is None or not (destination.is_saving or destination.told)
+        return destination is None or not (destination.is_saving or destination.reported)
 
     def _store(self, now: float, urgent: set[ClusterRef]) -> None:
         self._next = now + self._interval
@@ -114,7 +114,7 @@ class Checkpoints:
             self._put_off(name, destination, dirty, error)
             stopping = [lane for lane in stopping if not self._has_news(lane, dirty)]
         else:
-            destination.told, destination.retry = "", _RETRY_SECONDS
+            destination.reported, destination.retry = "", _RETRY_SECONDS
         for lane in stopping:
             self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
@@ -135,9 +135,9 @@ class Checkpoints:
         self, name: ClusterRef, destination: _Destination, lanes: Iterable[LiveLane], error: Exception
     ) -> None:
         reason = str(error) or type(error).__name__
-        if reason != destination.told:
+        if reason != destination.reported:
             _log.warning("cannot store progress in %s: %s", name, reason)
-            destination.told = reason
+            destination.reported = reason
         for lane in lanes:
             self._runner.note_change(lane)
             sentence = f"cannot store progress: {reason}"

@@ -58,7 +58,7 @@ class ProducerIdManager:
     def identify(self, lane: LiveLane) -> None:
         """Request an identity for the lane, which sends as soon as it has one."""
         if lane.identity is None and not lane.is_identifying and lane.may_drain:
-            lane.identity_asked_at = self._bench.loop.now()
+            lane.identity_requested_at = self._bench.loop.now()
             target = lane.spec.destination
             self._waiting.setdefault(target, deque()).append((lane, lane.turn))
             self._pump(target)
@@ -74,7 +74,7 @@ class ProducerIdManager:
         try:
             await self._runner.run(lane, turn, self._make_ready(lane))
         finally:
-            lane.identity_asked_at = inf
+            lane.identity_requested_at = inf
             self._running[lane.spec.destination] -= 1
             # Deferred to the next loop iteration: many waiting lanes may have restarted and end at once.
             self._bench.loop.call_soon(partial(self._ended, lane))

@@ -25,7 +25,7 @@ async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) 
     A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any other
     position would lose or repeat records.
     """
-    await _begin_at(runner, starting, _asks)
+    await _begin_at(runner, starting, _is_due)
 
 
 async def _begin_at(
@@ -39,10 +39,10 @@ async def _begin_at(
         try:
             answers = await _committed(cluster, group, places)
         except HeadraceError as error:
-            for lane in _of(members, starting()):
+            for lane in _of_group(members, starting()):
                 runner.pause(lane, error)
             continue
-        for lane in _of(members, starting()):
+        for lane in _of_group(members, starting()):
             _begin(runner, lane, answers)
 
 
@@ -66,7 +66,7 @@ async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLa
         return
     cluster = runner.sink(lanes[0]).cluster
     known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
-    for lane in _of([lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()):
+    for lane in _of_group([lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()):
         _note_lost_progress(runner, lane)
 
 
@@ -102,12 +102,12 @@ def _has_own_group(lane: LiveLane) -> bool:
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
-def _of(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:
+def _of_group(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:
     still = set(starting)
     return [lane for lane in members if lane in still]
 
 
-def _asks(lane: LiveLane) -> bool:
+def _is_due(lane: LiveLane) -> bool:
     """Return whether the lane starts at the committed offset of its consumer group."""
     is_asked = lane.spec.start.is_committed and bool(lane.spec.consumer_group)
     return is_asked and lane.position < 0 and not lane.life

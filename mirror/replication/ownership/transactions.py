@@ -58,7 +58,7 @@ class TransactionManager:
         if lane.position < 0:  # such as a recreated topic: there is no progress to store yet
             return
         transaction.is_beginning = transaction.may_be_open = True
-        transaction.asked_at = self._bench.loop.now()
+        transaction.requested_at = self._bench.loop.now()
         transaction.target_next = lane.target_next
         self._runner.spawn(lane, self._begin(lane, transaction))
 
@@ -101,7 +101,7 @@ class TransactionManager:
         transaction = lane.transaction
         if transaction is None or not (transaction.is_beginning or lane.is_in_transaction):
             return 0.0
-        return self._bench.loop.now() - transaction.asked_at
+        return self._bench.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
         """End transactions that are due; begin new ones for lanes that moved without sending."""

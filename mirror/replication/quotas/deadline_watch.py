@@ -98,7 +98,7 @@ class DeadlineWatch:
         before = self._before.get(lane)
         records, size_bytes = _copied(lane)
         each = size_bytes / records if records else None
-        age = lag_ms(lane, now_ms, is_heard=True)
+        age = lag_ms(lane, now_ms, has_response=True)
         place = self._position(lane, age, now_ms)
         offsets = place.checkpoint, place.readable_end, place.end
         waypoint = LaneSample(now, *offsets, age, place.log_start, place.hidden_ms)

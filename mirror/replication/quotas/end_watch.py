@@ -37,7 +37,7 @@ class EndWatch:
         for place, found in asked.items():
             if place not in self._asking:
                 self._asking.add(place)
-                found.sort(key=lambda one: one.heard_at)
+                found.sort(key=lambda one: one.answered_at)
                 self._bench.loop.spawn(self._ask(place, found[:_MOST]))
 
     async def _ask(self, place: tuple[str, bool], lanes: Sequence[LiveLane]) -> None:

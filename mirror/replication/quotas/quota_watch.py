@@ -45,7 +45,7 @@ class QuotaWatch:
         self._runner = runner
         self._bench = runner.bench
         self._waiting: dict[LiveLane, tuple[HeldTime, TokenBucket]] = {}
-        self._said: dict[LiveLane, QuotaDelay] = {}
+        self._reported: dict[LiveLane, QuotaDelay] = {}
         self._looked = self._bench.loop.now()
 
     def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
@@ -87,23 +87,23 @@ class QuotaWatch:
         return found
 
     def _report(self, found: dict[LiveLane, QuotaDelay]) -> None:
-        for lane in [one for one in self._said if one not in found]:
-            found[lane] = QuotaDelay(0.0, "", self._said[lane].owner)
+        for lane in [one for one in self._reported if one not in found]:
+            found[lane] = QuotaDelay(0.0, "", self._reported[lane].owner)
         for lane, brake in found.items():
-            said = self._said.get(lane)
+            said = self._reported.get(lane)
             if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
-                self._said.pop(lane, None)
+                self._reported.pop(lane, None)
             elif said is None:
                 if brake.share >= _HELD_SHARE:
-                    self._say(lane, brake)
+                    self._report_delay(lane, brake)
             elif brake.share < _FREE_SHARE:
-                del self._said[lane]
+                del self._reported[lane]
                 self._runner.events.append(LaneHeldBack(lane.key, ""))
             elif brake.quota != said.quota or abs(brake.share - said.share) >= _OTHER_SHARE:
-                self._say(lane, brake)
+                self._report_delay(lane, brake)
 
-    def _say(self, lane: LiveLane, brake: QuotaDelay) -> None:
-        self._said[lane] = brake
+    def _report_delay(self, lane: LiveLane, brake: QuotaDelay) -> None:
+        self._reported[lane] = brake
         share = min(brake.share, 1.0)
         text = f"{brake.quota} throttles it {share:.0%} of the time"
         self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(brake.owner, share, brake.broker)))

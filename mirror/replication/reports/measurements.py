@@ -56,7 +56,7 @@ def take_metric(lane: LiveLane, interval: MeasurementInterval) -> MirrorMetric |
     if lane.high_watermark < 0:
         return None
     lag = lag_records(lane)
-    age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
+    age = lag_ms(lane, interval.end_ms, has_response=has_response(lane, interval.now))
     if lane.excused is not None:
         lane.excused.note(lag, interval.end_ms)
     counters = lane.take_counters()
@@ -98,7 +98,7 @@ def lag_records(lane: Lane) -> int:
     return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
 
 
-def is_heard(lane: LiveLane, now: float) -> bool:
+def has_response(lane: LiveLane, now: float) -> bool:
     """Return whether the source would have reported by `now` (monotonic seconds) that it has more records for
     the lane.
 
@@ -106,7 +106,7 @@ def is_heard(lane: LiveLane, now: float) -> bool:
     that waits for a quota, the end offset is requested separately.
     """
     if lane.waits:
-        return now - lane.heard_at < _HEARD_SECONDS
+        return now - lane.answered_at < _HEARD_SECONDS
     reader = lane.reader
     return reader is not None and lane.is_writable and reader.is_current(now)
 
@@ -118,7 +118,7 @@ def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
     `MeasurementInterval`, for the destination. Before its first batch a lane requests a producer id and more
     over several connections; an overdue response to any of them counts as an overdue produce response.
     """
-    fetch, produce = 0.0, now - max(lane.identity_asked_at, silent)
+    fetch, produce = 0.0, now - max(lane.identity_requested_at, silent)
     if lane.reader is not None and not lane.waits:
         fetch = now - lane.reader.unanswered_since()
     if lane.in_flight and lane.writer is not None:
@@ -133,9 +133,9 @@ def _overdue(seconds: float) -> float | None:
     return seconds if seconds >= _OVERDUE_SECONDS else None
 
 
-def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
+def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
     """Return the age of the oldest readable source record that is not acknowledged, 0 if there is none, None
-    if unknown. `is_heard`: the source would have reported further records.
+    if unknown. `has_response`: the source would have reported further records.
 
     For a batch that is or was in hand, it is the age of its first record. A record that was never in hand is
     younger than those delivered before it, and arrived after the lane was last at the end. Timestamps of
@@ -148,7 +148,7 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
         if isinstance(item, OutBatch) and not item.acknowledged:
             return age_ms(now_ms, times.appended_ms(item.first_timestamp, item.appended))
     if lane.position >= lane.readable_end:
-        return 0 if is_heard else None
+        return 0 if has_response else None
     offset, timestamp = lane.waiting
     if offset >= lane.position:
         return age_ms(now_ms, times.appended_ms(timestamp, times.span(offset, offset)))

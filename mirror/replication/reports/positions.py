@@ -19,7 +19,7 @@ class Positions:
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of
-        self._said_at = -inf
+        self._reported_at = -inf
 
     def of(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
         """Return the lane's position. `lag_ms`: age of the backlog; `now_ms`: epoch milliseconds."""
@@ -32,11 +32,11 @@ class Positions:
         hidden_ms = _hidden_ms(lane, now_ms) if lane.hidden[0] == readable < end else None
         return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms, life=lane.life)
 
-    def to_say(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
+    def due_positions(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
         """Return the positions of lanes all measured at `at` (monotonic seconds) and `now_ms`, for a receiver
         that has all earlier ones. None for a lane that `PositionWatch` considers unchanged enough to skip."""
         found: list[LanePosition | None] = []
-        moments = at, self._said_at
+        moments = at, self._reported_at
         for lane in lanes:
             watch, end = lane.watch, lane.high_watermark
             readable = _readable_end(lane)
@@ -47,8 +47,8 @@ class Positions:
             ):
                 found.append(None)
             else:
-                found.append(watch.said(self.of(lane, lag_ms, now_ms)))
-        self._said_at = at
+                found.append(watch.report(self.of(lane, lag_ms, now_ms)))
+        self._reported_at = at
         return found
 
 

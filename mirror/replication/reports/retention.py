@@ -35,10 +35,10 @@ class RetentionBook:
         """Return the last known retention; request it in the background if missing or old."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
-            self._want(source, topic)
+            self._request(source, topic)
         return known[1] if known else UNKNOWN_RETENTION
 
-    def _want(self, source: ClusterRef, topic: str) -> None:
+    def _request(self, source: ClusterRef, topic: str) -> None:
         topics = self._wanted.setdefault(source, set())
         if not topics:
             self._context.loop.spawn(self._look(source))

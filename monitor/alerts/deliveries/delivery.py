@@ -44,7 +44,7 @@ class Delivery:
     ) -> None:
         self.name = name
         self.takes_watchdog = takes_watchdog
-        self.away = ""
+        self.failure = ""
         """Reason for which the last attempt failed; empty if it succeeded or there was none. Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
@@ -119,17 +119,17 @@ class Delivery:
             self._receiver.send(notices, self._clock.now_ms())
         except InvalidRequest as error:
             self._fail(notices, error, "receiver rejected the message")
-            self.away = ""
+            self.failure = ""
             with self._changed:
                 self._outbox.delivered(notices, self._clock.monotonic())
         except Refused as error:
             self._fail(notices, error, "receiver rejects alerts")
-            self.away = reason_of(error)
+            self.failure = reason_of(error)
             with self._changed:
                 self._outbox.refused(self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - the bulkhead around one receiver
             self._fail(notices, error, "cannot deliver alerts")
-            self.away = reason_of(error)
+            self.failure = reason_of(error)
             with self._changed:
                 wait = error.retry_after if isinstance(error, RetryLater) else 0.0
                 self._outbox.failed(self._clock.monotonic(), wait)
@@ -140,7 +140,7 @@ class Delivery:
         with self._changed:
             self._outbox.delivered(notices, self._clock.monotonic())
         firing = sum(one.is_firing for one in notices)
-        self.away = ""
+        self.failure = ""
         self._metrics.count_sent(self.name, firing, len(notices) - firing)
         if self._trouble:
             _log.info("alert delivery recovered", receiver=self.name)

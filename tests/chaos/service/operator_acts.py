@@ -26,7 +26,7 @@ from tests.chaos.service.arrivals import Place
 from tests.chaos.service.reader import read_topic
 from tests.chaos.service.schedule import Fault, Kind
 from tests.chaos.service.site import Site
-from tests.chaos.service.tenants import Cast, Style, Tenant
+from tests.chaos.service.tenants import Participants, Style, Tenant
 from tests.chaos.service.traffic import Writer
 from tests.hostile import STORED_FIELDS, every_value
 
@@ -38,7 +38,7 @@ class Operator:
     """Operator of datastreams. `writers`: by tenant name; `guests`: tenants created and deleted again."""
 
     site: Site
-    cast: Cast
+    cast: Participants
     writers: Mapping[str, Writer]
     guests: list[tuple[Tenant, Writer]] = field(default_factory=list)
 

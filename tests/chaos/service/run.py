@@ -51,7 +51,7 @@ class _Done:
     outcome: Outcome
 
 
-class StillUnderWay(Exception):
+class Unfinished(Exception):
     """A fault cannot be undone or a writer cannot finish, so nothing can be compared."""
 
 
@@ -159,7 +159,7 @@ class Run:
             file = self._site.folder / "threads.txt"
             with file.open("w") as stream:
                 faulthandler.dump_traceback(stream)
-            raise StillUnderWay(f"after {self._order.patience:.0f} s: {', '.join(under_way)}; see {file}")
+            raise Unfinished(f"after {self._order.patience:.0f} s: {', '.join(under_way)}; see {file}")
 
     def _do(self, fault: Fault, turn: threading.Lock) -> None:
         with turn:

@@ -53,7 +53,7 @@ class Tenant:
 
 
 @dataclass(frozen=True)
-class Cast:
+class Participants:
     """All tenants of a run. `growing` gets partitions, `reborn` is deleted and recreated."""
 
     tenants: tuple[Tenant, ...]
@@ -61,7 +61,7 @@ class Cast:
     reborn: Tenant
 
 
-def make_cast(run: str) -> Cast:
+def make_cast(run: str) -> Participants:
     """Return datastreams and topics with names that are unique to the run."""
 
     def tenant(name: str, partitions: int, style: Style, naming: str = "*", **metadata: str) -> Tenant:
@@ -84,4 +84,4 @@ def make_cast(run: str) -> Cast:
         Tenant(f"{run}-pair-a", f"{run}.pair.a", 2, Style("none"), {TASK_PREFIX: group}),
         Tenant(f"{run}-pair-b", f"{run}.pair.b", 2, Style("lz4"), {TASK_PREFIX: group}),
     )
-    return Cast((*fixed, growing, reborn), growing, reborn)
+    return Participants((*fixed, growing, reborn), growing, reborn)

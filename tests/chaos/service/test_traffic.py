@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from stack.kafka import KafkaCluster
 from tests.chaos.service.reader import read_topic
 from tests.chaos.service.tenants import Style
-from tests.chaos.service.traffic import Deaf, Writer
+from tests.chaos.service.traffic import BrokerUnreachable, Writer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
@@ -36,5 +36,5 @@ def test_a_producer_whose_transaction_is_never_answered_is_given_up(source_kafka
     wait_until(lambda: read_topic(source_kafka.address, topic, 1, nobody)[0], "the topic has records")
     assert writer.finish(PATIENCE_SECONDS)
     deaf = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": topic, "log_level": 0})
-    with pytest.raises(Deaf):
+    with pytest.raises(BrokerUnreachable):
         writer._again(deaf.init_transactions)

@@ -102,7 +102,7 @@ class Writer:
                     change()
                     done.set()
             self._flush()
-        except GivenUp:
+        except RunEnded:
             return
         except BaseException as error:  # noqa: BLE001 - the run that owns the thread raises it
             self.failure = error
@@ -152,13 +152,13 @@ class Writer:
                 self._abort()
             else:
                 self._producer = self._new_producer()
-        except Deaf:
+        except BrokerUnreachable:
             self._producer = self._new_producer()
 
     def _abort(self) -> None:
         try:
             self._again(self._producer.abort_transaction)
-        except (KafkaException, Deaf):
+        except (KafkaException, BrokerUnreachable):
             self._producer = self._new_producer()
 
     def _again(self, call: Callable[[float], object]) -> None:
@@ -174,7 +174,7 @@ class Writer:
                 if not self._is_answered():
                     deadline = time.monotonic() + self._deaf_seconds
                 elif time.monotonic() > deadline:
-                    raise Deaf from error
+                    raise BrokerUnreachable from error
             else:
                 return
 
@@ -196,7 +196,7 @@ class Writer:
             producer = Producer(settings)
             try:
                 self._again(producer.init_transactions)
-            except Deaf:
+            except BrokerUnreachable:
                 continue
             return producer
 
@@ -291,12 +291,12 @@ class Writer:
 
     def _require_going(self) -> None:
         if self._is_given_up.is_set():
-            raise GivenUp
+            raise RunEnded
 
 
-class Deaf(Exception):
+class BrokerUnreachable(Exception):
     """A producer gets no response from a broker that responds to others."""
 
 
-class GivenUp(Exception):
+class RunEnded(Exception):
     """The run ends early."""

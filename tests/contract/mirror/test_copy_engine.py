@@ -37,7 +37,7 @@ PROGRESS = "contract-progress"
 NewEngine = Callable[[], CopyEngine]
 
 
-class HasAddress(Protocol):
+class Addressed(Protocol):
     """A cluster reachable by clients."""
 
     @property
@@ -49,8 +49,8 @@ class HasAddress(Protocol):
 class Pair(NamedTuple):
     """The clusters of an engine."""
 
-    source: HasAddress
-    destination: HasAddress
+    source: Addressed
+    destination: Addressed
 
 
 @pytest.fixture(scope="session")

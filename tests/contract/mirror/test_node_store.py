@@ -77,7 +77,7 @@ def nodes(new_client: NewClient) -> NodeStore:
     return new_client().nodes
 
 
-class Bell:
+class CountingWatch:
     """Watch that counts its calls."""
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ def test_of_many_at_once_those_that_are_missing_can_be_left_out(nodes: NodeStore
 
 def test_of_many_at_once_those_that_are_there_take_a_watch(nodes: NodeStore) -> None:
     nodes.create_all([("/m/a", b"1"), ("/m/c", b"3")])
-    bells = {path: Bell() for path in ("/m/a", "/m/b", "/m/c")}
+    bells = {path: CountingWatch() for path in ("/m/a", "/m/b", "/m/c")}
     nodes.read_present(list(bells), bells.__getitem__)
     nodes.create("/m/b", b"2")
     nodes.write("/m/c", b"4", 0)
@@ -255,7 +255,7 @@ def test_what_is_ephemeral_goes_with_its_session(new_client: NewClient) -> None:
 def test_a_data_watch_rings_once_for_a_change_and_not_for_a_read(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
     nodes.create("/a", b"0")
-    bell, second = Bell(), Bell()
+    bell, second = CountingWatch(), CountingWatch()
     nodes.read("/a", bell)
     nodes.read("/a")
     assert bell.rings == 0
@@ -270,7 +270,7 @@ def test_a_data_watch_rings_once_for_a_change_and_not_for_a_read(new_client: New
 def test_a_data_watch_rings_for_the_end_and_for_the_beginning(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
     nodes.create("/a")
-    ended, begun = Bell(), Bell()
+    ended, begun = CountingWatch(), CountingWatch()
     nodes.read("/a", ended)
     other.delete("/a")
     ended.wait()
@@ -284,7 +284,7 @@ def test_a_data_watch_rings_for_the_end_and_for_the_beginning(new_client: NewCli
 def test_a_watch_of_children_rings_when_one_comes_or_goes(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
     other.create("/p/a")
-    come, gone = Bell(), Bell()
+    come, gone = CountingWatch(), CountingWatch()
     nodes.children("/p", come)
     other.create("/p/b")
     come.wait()
@@ -295,7 +295,7 @@ def test_a_watch_of_children_rings_when_one_comes_or_goes(new_client: NewClient)
 
 def test_a_watch_of_children_waits_for_a_parent_that_is_missing(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
-    bell = Bell()
+    bell = CountingWatch()
     assert nodes.children("/p", bell) == ()
     other.create("/p")
     bell.wait()
@@ -304,7 +304,7 @@ def test_a_watch_of_children_waits_for_a_parent_that_is_missing(new_client: NewC
 def test_the_same_watch_on_the_same_node_rings_once(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
     nodes.create("/a")
-    bell, last = Bell(), Bell()
+    bell, last = CountingWatch(), CountingWatch()
     for _ in range(50):
         nodes.read("/a", bell)
     other.write("/a", b"", 0)
@@ -319,7 +319,7 @@ def test_changes_are_made_together(new_client: NewClient) -> None:
     nodes, other = new_client().nodes, new_client().nodes
     nodes.create("/a", b"1")
     nodes.create("/b")
-    bell = Bell()
+    bell = CountingWatch()
     other.children("/log", bell)
     for number in range(2):
         changes = (NodeWrite("/a", b"2", number), NextNode("/log/e-", b"told"))

@@ -15,14 +15,14 @@ from tests.fakes.broker.log import PartitionLog
 from tests.fakes.broker.mirrored import MirroredFakes
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """Dead letter: source offset and value."""
 
     offset: int
     value: bytes | None
 
 
-def letters_of(fakes: MirroredFakes, topic: str, number: int = 0) -> list[Letter]:
+def letters_of(fakes: MirroredFakes, topic: str, number: int = 0) -> list[DeadLetter]:
     """Return the dead letters of a partition, in order."""
     name = topic + DEAD_LETTER_SUFFIX
     if name not in fakes.target.topics:
@@ -31,7 +31,7 @@ def letters_of(fakes: MirroredFakes, topic: str, number: int = 0) -> list[Letter
     for one in committed(fakes.target.log(name, 0)):
         headers = dict(one.headers)
         if headers["headrace-partition"] == b"%d" % number:
-            found.append(Letter(int(headers["headrace-offset"] or b"-1"), one.value))
+            found.append(DeadLetter(int(headers["headrace-offset"] or b"-1"), one.value))
     return found
 
 

@@ -108,7 +108,7 @@ Fault = Drop | Delay | Hold | Cut | Announce | Code | Throttle | Edit | Run
 
 
 @dataclass
-class Asked:
+class HandledRequest:
     """Request being handled. `message`: as decoded by kafka-python.
 
     `memo`: state of the handler between two calls for a request that has to wait, until `until` at the
@@ -151,7 +151,7 @@ class _Planted:
     broker: int | None
     fits: Predicate | None
 
-    def is_for(self, asked: Asked) -> bool:
+    def is_for(self, asked: HandledRequest) -> bool:
         return (
             asked.api == self.api
             and self.broker in (None, asked.broker)
@@ -188,7 +188,7 @@ class Faults:
         """Return whether every fault with a number of times has been used."""
         return all(one.times is None for one in self._planted)
 
-    def take(self, asked: Asked) -> None:
+    def take(self, asked: HandledRequest) -> None:
         """Add the matching fault to the request, if any."""
         for one in self._planted:
             if one.is_for(asked):

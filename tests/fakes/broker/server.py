@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from tests.fakes.broker.faults import Announce, Asked, Cut, Delay, Drop, Edit, Hold, Run, Throttle
+from tests.fakes.broker.faults import Announce, HandledRequest, Cut, Delay, Drop, Edit, Hold, Run, Throttle
 from tests.fakes.broker.handlers import table
 from tests.fakes.broker.handlers.entry import NO_ANSWER
 from tests.fakes.broker.memory import MemorySelector, Network
@@ -37,7 +37,7 @@ class Peer:
         self._received = bytearray()
         self._frames: deque[bytes] = deque()
         self._unsent = bytearray()
-        self._under_way: Asked | None = None
+        self._under_way: HandledRequest | None = None
         self._correlation = 0
         self._is_ending = False
         self.is_closed = False
@@ -83,7 +83,7 @@ class Peer:
         state = self._server.state
         if handler is None or not handler.versions[0] <= version <= self._server.newest(api):
             if api == table.API_VERSIONS:
-                asked = Asked(self.broker.node, api, 0, "", None, self)
+                asked = HandledRequest(self.broker.node, api, 0, "", None, self)
                 self._reply(asked, table.HANDLERS[api].response(error_code=_UNSUPPORTED))
                 return
             self._server.refused.append((api, version))
@@ -91,7 +91,7 @@ class Peer:
             return
         message = handler.request.decode(frame, version=version, header=True)
         client = message.header.client_id or ""
-        asked = Asked(self.broker.node, api, version, client, message, self)
+        asked = HandledRequest(self.broker.node, api, version, client, message, self)
         self._server.requests.append(asked)
         state.faults.take(asked)
         self._under_way = asked
@@ -113,7 +113,7 @@ class Peer:
         else:
             self._treat(asked)
 
-    def _treat(self, asked: Asked) -> None:
+    def _treat(self, asked: HandledRequest) -> None:
         """Handle the request, even if the client has disconnected: brokers do not check."""
         if self.broker.is_down:
             return
@@ -138,7 +138,7 @@ class Peer:
         else:
             self._answer(asked, answer)
 
-    def _answer(self, asked: Asked, answer: Any) -> None:
+    def _answer(self, asked: HandledRequest, answer: Any) -> None:
         if self.is_closed:
             return
         for fault in asked.faults:
@@ -153,7 +153,7 @@ class Peer:
             self._reply(asked, answer)
         self._begin_next()
 
-    def _reply(self, asked: Asked, answer: Any) -> None:
+    def _reply(self, asked: HandledRequest, answer: Any) -> None:
         answer.API_VERSION = asked.version
         answer.with_header(correlation_id=self._correlation)
         frame = answer.encode(header=True, framed=True)
@@ -197,7 +197,7 @@ class Server:
 
     def __init__(self, state: ClusterState, network: Network | None = None) -> None:
         self.state = state
-        self.requests: list[Asked] = []
+        self.requests: list[HandledRequest] = []
         """Every decoded request, in order of arrival."""
         self.refused: list[tuple[int, int]] = []
         """(api key, version) of unsupported requests, which closed their connection."""
@@ -205,7 +205,7 @@ class Server:
         self._selector = MemorySelector() if network else selectors.DefaultSelector()
         self._listeners: dict[int, socket.socket] = {}
         self._peers: dict[Peer, None] = {}
-        self._parked: list[tuple[Callable[[], None], Asked]] = []
+        self._parked: list[tuple[Callable[[], None], HandledRequest]] = []
         self._parked_until: float | None = None
         self._gated: list[tuple[Any, Callable[[], None]]] = []
         self._has_changed = False
@@ -240,7 +240,7 @@ class Server:
         """Retry parked requests at the next poll."""
         self._has_changed = True
 
-    def park(self, again: Callable[[], None], asked: Asked) -> None:
+    def park(self, again: Callable[[], None], asked: HandledRequest) -> None:
         """Call the handler again after a change, or after the request's deadline."""
         self._parked.append((again, asked))
         if asked.until is not None:

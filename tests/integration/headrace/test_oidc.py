@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from api.access.settings import OidcSettings
 from api.settings import ApiSettings
-from headrace.process.access import who_may_call
+from headrace.process.access import access_of_settings
 from headrace.process.oidc.keys import AGAIN_SECONDS
 from headrace.process.oidc.provider import issuer_of
 from headrace.process.rest import RestServer
@@ -132,7 +132,7 @@ class TestTokensOfAProvider:
     def call(self, provider: Provider) -> Iterator[Callable[..., httpx.Response]]:
         """Yield a function that sends a request with a token."""
         api = ApiSettings.model_validate({"access": {"oidc": provider.settings()}})
-        access = who_may_call(api, "", provider.clock, Health())
+        access = access_of_settings(api, "", provider.clock, Health())
         server = RestServer("127.0.0.1", 0)
         server.bind()
         try:

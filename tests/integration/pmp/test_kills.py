@@ -51,7 +51,7 @@ def _config(folder: Path, kafkas: dict[str, KafkaCluster], pinot: PinotServer) -
     return path
 
 
-class Pouring:
+class SampleWriter:
     """Writes rounds of samples of every cluster until stopped; some to the execution topic."""
 
     def __init__(self, kafkas: dict[str, KafkaCluster]) -> None:
@@ -138,7 +138,7 @@ def world(new_kafka: NewKafka, new_pinot: Callable[..., PinotServer], tmp_path: 
 
 
 def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
-    pouring = Pouring(world.kafkas)
+    pouring = SampleWriter(world.kafkas)
     pouring.start()
     try:
         world.job.start()

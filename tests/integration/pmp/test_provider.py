@@ -103,7 +103,7 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
     put_orders(metrics_world, cluster, 0, 1)
     history = [a_rollup(cluster, 0, NOW // HOUR_MS * HOUR_MS - hours * HOUR_MS, 40.0) for hours in (2, 3)]
     metrics_world.put(PARTITION_METRICS_HOURLY, [replace(row, topic="silent") for row in history])
-    asked = [*ORDERS, TopicPartition("silent", 5), TopicPartition("unheard", 0)]
+    asked = [*ORDERS, TopicPartition("silent", 5), TopicPartition("unreported", 0)]
     report = PinotLoadProvider(metrics_world.client, settings(), StoppedClock()).loads(cluster, asked)
     assert [report.loads[p].bytes_per_second for p in asked] == [1000, 2000, 1500, 40, 7]
     assert [report.loads[p].level for p in asked] == [

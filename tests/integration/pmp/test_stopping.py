@@ -62,7 +62,7 @@ class Job:
         lines = [json.loads(line) for line in self.said.splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == event]
 
-    def has_said(self, event: str) -> bool:
+    def has_logged(self, event: str) -> bool:
         assert self.process.poll() is None, self.said
         return bool(self.events(event))
 
@@ -107,7 +107,7 @@ def test_a_stop_signal_while_spark_starts_is_a_stop(kafka_pair: KafkaPair, tmp_p
 def test_a_spark_that_dies_is_one_line_and_exit_code_1(kafka_pair: KafkaPair, tmp_path: Path) -> None:
     address = kafka_pair.source.address
     with a_job(tmp_path, address, east=address) as job:
-        wait_until(lambda: job.has_said("reading samples"))
+        wait_until(lambda: job.has_logged("reading samples"))
         (java,) = [
             child
             for child in psutil.Process(job.process.pid).children(recursive=True)
@@ -125,10 +125,10 @@ def test_a_cluster_that_is_away_is_one_line_and_its_return_another(
     out, late = kafka_pair.destination.address, new_kafka()
     late.kill()
     with a_job(tmp_path, out, late=late.address) as job:
-        wait_until(lambda: job.has_said("cannot read cluster"))
+        wait_until(lambda: job.has_logged("cannot read cluster"))
         wait_until(lambda: job.spark_log.read_text().count("TimeoutException") >= 2, "a second attempt")
         late.start()
-        wait_until(lambda: job.has_said("reading cluster again"))
+        wait_until(lambda: job.has_logged("reading cluster again"))
         os.kill(job.process.pid, signal.SIGTERM)
         assert job.ended() == 0
     (begun,), (over,) = job.events("cannot read cluster"), job.events("reading cluster again")

@@ -95,7 +95,7 @@ def a_site() -> Site:
     site.leader.stores.problems.put(DatastreamName("orders"), Problem("it is set aside", now))
     troubles = TroubleStore(site.session)
     troubles.say(0, {orders: "a lane stands still"})
-    troubles.say_held_back(0, {orders: "a quota holds it back"})
+    troubles.publish_held_back(0, {orders: "a quota holds it back"})
     hour, past = HourNeed(now, 3, 4), PastNeed(1, 2, 3, 4)
     need = GroupNeed(orders, 2, 3, (hour,), "", 3, 0.5, 0.1)
     sums = Hours(1, 2, 3, 4, 5)

@@ -50,7 +50,7 @@ steps = st.builds(
 _NUMBERS: Final = count()
 
 
-class Asked(NamedTuple):
+class ActRequest(NamedTuple):
     name: DatastreamName
     time_ms: int
     waiting: int
@@ -67,7 +67,7 @@ class Site:
         self.session = FakeZooKeeper().session()
         self.requests = RequestQueue(self.session)
         self.store = ActingStore(self.session, self.requests, self.clock)
-        self.asked: list[Asked] = []
+        self.asked: list[ActRequest] = []
 
 
 class Monitor:
@@ -111,7 +111,7 @@ class Monitor:
         waiting, is_on = len(site.requests.waiting()), site.store.state().switch.is_on
         request = RebalanceRequest(GroupName(name), False, "monitor", reason, now_ms)
         identity = site.store.act(self.lease, name, request)
-        site.asked.append(Asked(name, now_ms, waiting, is_on, self.mode, self.number))
+        site.asked.append(ActRequest(name, now_ms, waiting, is_on, self.mode, self.number))
         return identity
 
     def help(self, name: DatastreamName, mode: Mode) -> None:

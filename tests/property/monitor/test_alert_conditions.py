@@ -45,7 +45,7 @@ def play(history: Sequence[Turn]) -> list[tuple[float, Turn, list[Alert]]]:
         now += turn.seconds
         moment = ClockReading(int(now * 1000), now)
         if turn.standing is None:
-            alerts = conditions.nothing_judged("Pinot does not answer", moment)
+            alerts = conditions.judging_failed("Pinot does not answer", moment)
         else:
             is_halted = turn.is_halted or turn.standing is ObjectiveStatus.HALTED
             verdict = LatencyVerdict(turn.standing, None, "so it is", is_halted)

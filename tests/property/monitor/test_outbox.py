@@ -19,7 +19,7 @@ def notice(name: str, starts_ms: int, ended_ms: int | None = None) -> AlertNotic
     return AlertNotice({"alertname": name}, {}, "http://x", starts_ms, ended_ms)
 
 
-class Told(RuleBasedStateMachine):
+class ReceiverMachine(RuleBasedStateMachine):
     """A receiver beside the outbox: it remembers the latest received state of each alert."""
 
     def __init__(self) -> None:
@@ -100,5 +100,5 @@ class Told(RuleBasedStateMachine):
         assert self.box.next_at() == NEVER or self.box.next_at() >= 0
 
 
-TestTold = Told.TestCase
+TestTold = ReceiverMachine.TestCase
 TestTold.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mirror.errors import DamagedState
 from mirror.model.bounds import LARGEST_MS
 from monitor.alerts.alert import rfc3339
-from monitor.alerts.told import told_alerts
+from monitor.alerts.told import read_alerts
 from monitor.records.record import IncidentRecord, Phase, TimelineEntry, record_from_json, record_to_json
 
 ONE = IncidentRecord("i", "orders", "east", 5, None, 7.0, (TimelineEntry(5, Phase.DETECTED, "late"),))
@@ -51,14 +51,14 @@ def test_an_incident_is_read_or_damaged(changed: dict[str, object]) -> None:
 def test_what_is_no_record_at_all_is_damaged(value: bytes) -> None:
     with pytest.raises(DamagedState, match="incident"):
         record_from_json(value)
-    assert told_alerts([value]) == []
+    assert read_alerts([value]) == []
 
 
 @given(st.dictionaries(st.sampled_from(["name", "summary", "since_ms", "datastream", "cluster"]), values))
 def test_an_alert_is_read_or_left_out(changed: dict[str, object]) -> None:
     alert = {"name": "HeadraceDatastreamHalted", "summary": "s", "since_ms": 5}
     alert |= {"datastream": "", "cluster": "", "receiver": ""} | changed
-    for one in told_alerts([json.dumps({"alerts": [alert]}).encode()]):
+    for one in read_alerts([json.dumps({"alerts": [alert]}).encode()]):
         assert 0 <= one.alert.since_ms <= LARGEST_MS
 
 

@@ -13,7 +13,7 @@ from pmp.job.growth import EMPTY, FORGET_AFTER_MS, LONGEST_GAP_MS, UNKNOWN_RATE,
 
 
 @dataclass(frozen=True)
-class One:
+class SlopeSample:
     """One sample. `rate`: last known one, for a remembered sample."""
 
     key: bytes
@@ -36,7 +36,7 @@ class Expected:
 SAMPLED = 7.0
 
 
-def samples_of(rows: list[One]) -> Samples:
+def samples_of(rows: list[SlopeSample]) -> Samples:
     """Return the samples as columns."""
     return Samples(
         key=pa.array([row.key for row in rows], pa.binary()),
@@ -48,11 +48,11 @@ def samples_of(rows: list[One]) -> Samples:
 
 
 def plain(
-    newest: dict[bytes, One], rows: list[One]
-) -> tuple[dict[tuple[bytes, int], Expected], dict[bytes, One]]:
+    newest: dict[bytes, SlopeSample], rows: list[SlopeSample]
+) -> tuple[dict[tuple[bytes, int], Expected], dict[bytes, SlopeSample]]:
     """Return the results by (key, time) and the remembered samples, by direct application of the rules."""
     kept: dict[tuple[bytes, int], Expected] = {}
-    before: dict[bytes, One] = {}
+    before: dict[bytes, SlopeSample] = {}
     everything = [*newest.values(), *rows]  # the sort is stable: the first of equals stays first
     for position in sorted(range(len(everything)), key=lambda n: everything[n].time_ms):
         row = everything[position]
@@ -80,7 +80,7 @@ def plain(
 
 rows_of = st.lists(
     st.builds(
-        One,
+        SlopeSample,
         key=st.sampled_from([b"0/a", b"1/a", b"0/b"]),
         time_ms=st.one_of(st.integers(0, 10), st.integers(0, 2 * LONGEST_GAP_MS)),
         broker=st.integers(1, 2),
@@ -91,8 +91,8 @@ rows_of = st.lists(
 
 
 @given(st.lists(rows_of, max_size=4))
-def test_batches_advance_like_the_model(batches: list[list[One]]) -> None:
-    memory, newest = EMPTY, dict[bytes, One]()
+def test_batches_advance_like_the_model(batches: list[list[SlopeSample]]) -> None:
+    memory, newest = EMPTY, dict[bytes, SlopeSample]()
     for rows in batches:
         growth, memory = advance(memory, samples_of(rows))
         expected, newest = plain(newest, rows)
@@ -107,14 +107,14 @@ def test_batches_advance_like_the_model(batches: list[list[One]]) -> None:
         remembered = zip(
             memory.key.to_pylist(), memory.time_ms, memory.broker, memory.size_bytes, memory.rate, strict=True
         )
-        assert {One(*row) for row in remembered} == set(newest.values())
+        assert {SlopeSample(*row) for row in remembered} == set(newest.values())
 
 
 def test_a_silent_partition_is_forgotten() -> None:
     _, memory = advance(
-        EMPTY, samples_of([One(b"0/gone", 0, 1, 1.0), One(b"0/new", FORGET_AFTER_MS, 1, 1.0)])
+        EMPTY, samples_of([SlopeSample(b"0/gone", 0, 1, 1.0), SlopeSample(b"0/new", FORGET_AFTER_MS, 1, 1.0)])
     )
-    _, memory = advance(memory, samples_of([One(b"0/new", FORGET_AFTER_MS + 1, 1, 1.0)]))
+    _, memory = advance(memory, samples_of([SlopeSample(b"0/new", FORGET_AFTER_MS + 1, 1, 1.0)]))
     assert memory.key.to_pylist() == [b"0/new"]
 
 

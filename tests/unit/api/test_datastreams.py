@@ -343,7 +343,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"placement": {"room": 5}}, "placement.room"),
         ({"metadata": {"owner": "x", "headrace-placement": "capacity much"}}, "capacity in metadata"),
         ({"metadata": {"owner": "x", "headrace-placement": "room 5"}}, "'room 5'"),
-        ({"unheard": 1}, "unheard"),
+        ({"unreported": 1}, "unreported"),
     ],
     ids=str,
 )

@@ -238,7 +238,7 @@ def test_znodes_of_names_that_none_of_ours_has_are_listed_and_deleted(crowd: Sit
         "/plan/good/x{}",
         "/plan/x/y{}",
         "/problems/x/y{}",
-        "/unheard-of/x{}",
+        "/unreported-of/x{}",
     ],
 )
 def test_no_other_node_harms_anybody_either(crowd: Site, path: str) -> None:

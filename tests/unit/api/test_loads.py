@@ -201,13 +201,13 @@ def test_whichever_is_asked_the_leader_answers(pair: tuple[Site, Site]) -> None:
 def test_where_the_leader_is_not_heard_that_is_said_and_nothing_is_known(pair: tuple[Site, Site]) -> None:
     one, two = pair
     two.neighbours.failures["one.test"] = refuse
-    unheard(two, "one is unreachable: one.test:80: connection refused")
+    unreported(two, "one is unreachable: one.test:80: connection refused")
     two.neighbours.failures.clear()
     one.leader.leader.joined(None)
-    unheard(two, "leader")
+    unreported(two, "leader")
 
 
-def unheard(site: Site, reason: str) -> None:
+def unreported(site: Site, reason: str) -> None:
     found = loads_of(site.client)
     assert (found["leader"], reason in found["no_answer"]) == ("one", True)
     assert [(one["partition"], one["task"] is None) for one in found["partitions"]] == [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from httpx import ConnectError
 
-from api.overview.sums import TopicSums, own_sums, sums_read, sums_told
+from api.overview.sums import TopicSums, own_sums, sums_read, sums_document
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.identifiers import GroupName, InstanceName
@@ -177,7 +177,7 @@ def test_what_another_instance_says_wrongly_is_refused(said: Any) -> None:
 def test_sums_are_read_back_and_a_later_version_may_say_more(site: Site) -> None:
     site.create()
     say(site, "t-0")
-    told = sums_told(own_sums(site.services))
+    told = sums_document(own_sums(site.services))
     assert sums_read(told) == own_sums(site.services)
     assert sums_read([{**told[0], "unheard_of": 1}]) == own_sums(site.services)
     assert told[0]["group"] == GroupName("orders")

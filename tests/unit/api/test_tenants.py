@@ -11,7 +11,7 @@ from api.access.rights import Role
 from api.access.settings import AccessSettings, CertificateSettings, TlsSettings
 from api.access.tokens import check_not_reserved
 from api.settings import ApiSettings
-from headrace.process.access import who_may_call
+from headrace.process.access import access_of_settings
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, RebalanceRequest
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.instance.health import Health
@@ -189,4 +189,4 @@ def test_a_certificate_is_no_reserved_principal() -> None:
         tls=TlsSettings(certificate_file="c", key_file="k", client_ca_file="a"),
     )
     with pytest.raises(ConfigError):
-        who_may_call(api, "localhost:1", ManualClock(), Health())
+        access_of_settings(api, "localhost:1", ManualClock(), Health())

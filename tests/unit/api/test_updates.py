@@ -315,7 +315,7 @@ def test_what_lasts_cannot_be_taken_away(site: Site, orders: str, field: str) ->
         ),
         ({"source": None}, {"/source"}),
         ({"metadata": {"a/b": 5}}, {"/metadata/a~1b"}),
-        ({"unheard": 1}, {"/unheard"}),
+        ({"unreported": 1}, {"/unreported"}),
         ("text", {""}),
     ],
     ids=["two fields", "a part without content", "a key", "an unknown field", "no object"],

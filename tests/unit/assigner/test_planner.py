@@ -83,7 +83,7 @@ def test_an_overloaded_task_gives_up_what_fits_elsewhere() -> None:
     assert len(plan.move_reasons or {}) == 1
 
 
-class OfACluster(dict[TopicPartition, PartitionLoad]):
+class LookupOnlyLoads(dict[TopicPartition, PartitionLoad]):
     """Loads that forbid iteration, which would take minutes for each datastream of 200,000 partitions."""
 
     def __iter__(self) -> Iterator[TopicPartition]:
@@ -95,7 +95,7 @@ class OfACluster(dict[TopicPartition, PartitionLoad]):
 def test_only_the_partitions_of_the_request_are_looked_up() -> None:
     asked = request([60, 50, 50, 20, 20], current={0: "orders-0"})
     other = {TopicPartition("other", number): PartitionLoad(1e9) for number in range(9)}
-    many = OfACluster({**asked.loads, **other})
+    many = LookupOnlyLoads({**asked.loads, **other})
     found = LoadPlanner().plan(replace(asked, loads=many, recent=(many, many)))
     assert found == LoadPlanner().plan(replace(asked, recent=(asked.loads, asked.loads)))
 

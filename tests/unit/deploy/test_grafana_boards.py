@@ -35,7 +35,7 @@ def targets() -> list[tuple[str, Any]]:
     ]
 
 
-def as_asked(expression: str) -> str:
+def checked_rows(expression: str) -> str:
     """Return the expression with Grafana's variables replaced."""
     return expression.replace("$__rate_interval", "5m").replace("$datastream", "orders")
 
@@ -57,7 +57,7 @@ def test_there_is_no_other_file() -> None:
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS, ids=[title for title, _ in EXPRESSIONS])
 def test_an_expression_is_one_and_its_metrics_exist(title: str, expression: str) -> None:
-    text = re.sub(r'"[^"]*"', '""', str(parse(as_asked(expression))))
+    text = re.sub(r'"[^"]*"', '""', str(parse(checked_rows(expression))))
     named = set(re.findall(r"\b(?:headrace|process)_\w+", text))
     assert named, title
     assert named <= EXPORTED | FROM_THE_CLIENT

@@ -18,9 +18,9 @@ import pytest
 
 from deploy.healthy import main
 
-HOUSE: Final = Path(__file__).parents[3]
-IMAGE: Final = (HOUSE / "deploy/Dockerfile").read_text(encoding="utf-8")
-UNIT: Final = HOUSE / "deploy/systemd/headrace.service"
+ROOT: Final = Path(__file__).parents[3]
+IMAGE: Final = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8")
+UNIT: Final = ROOT / "deploy/systemd/headrace.service"
 
 
 def test_what_the_image_copies_is_there() -> None:
@@ -28,7 +28,7 @@ def test_what_the_image_copies_is_there() -> None:
     copied = re.findall(r"^COPY (?!--from)(\S+) ", final, re.MULTILINE)
     assert copied == ["deploy/healthy.py"]
     for name in (*copied, "requirements/service.txt"):
-        assert (HOUSE / name).is_file()
+        assert (ROOT / name).is_file()
 
 
 def test_the_image_runs_as_nobody_with_what_is_locked() -> None:
@@ -42,7 +42,7 @@ def test_the_image_runs_as_nobody_with_what_is_locked() -> None:
 
 def test_the_lock_of_the_image_is_part_of_that_of_everything() -> None:
     def pinned(name: str) -> set[str]:
-        text = (HOUSE / f"requirements/{name}.txt").read_text(encoding="utf-8")
+        text = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
         return set(re.findall(r"^([\w.-]+==\S+)", text, re.MULTILINE))
 
     assert pinned("run") < pinned("service") < pinned("all")
@@ -86,7 +86,7 @@ def test_nobody_who_listens_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_health_check_needs_nothing_but_python() -> None:
-    words = [sys.executable, "-I", "-S", str(HOUSE / "deploy/healthy.py")]
+    words = [sys.executable, "-I", "-S", str(ROOT / "deploy/healthy.py")]
     done = subprocess.run(
         words, capture_output=True, check=False, timeout=60, env={"HEADRACE_API__PORT": "1"}
     )

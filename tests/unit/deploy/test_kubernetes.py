@@ -20,7 +20,7 @@ from headrace.settings import HeadraceSettings, load_settings
 from mirror.errors import ConfigError, Forbidden
 from tests.unit.pmp.test_kubernetes import complaints
 
-HOUSE: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[3]
 
 
 def documents(text: str) -> dict[tuple[str, str], Any]:
@@ -235,7 +235,7 @@ def test_the_network_is_closed_but_for_those_who_need_it() -> None:
 
 
 def test_keda_scales_what_there_is_by_a_metric_that_there_is() -> None:
-    found: Any = yaml.safe_load((HOUSE / "deploy/kubernetes/keda.yaml").read_text(encoding="utf-8"))
+    found: Any = yaml.safe_load((ROOT / "deploy/kubernetes/keda.yaml").read_text(encoding="utf-8"))
     target = found["spec"]["scaleTargetRef"]
     assert (target["kind"], target["name"]) in FOUND
     exported = {one.name for metrics in described().values() for one in metrics}

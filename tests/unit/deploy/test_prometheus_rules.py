@@ -14,8 +14,8 @@ from headrace.reference.of_metrics import described
 from monitor.alerts.catalogue import CATALOGUE
 from tests import promtool
 
-HOUSE: Final = Path(__file__).parents[3]
-FOLDER: Final = HOUSE / "deploy/prometheus"
+ROOT: Final = Path(__file__).parents[3]
+FOLDER: Final = ROOT / "deploy/prometheus"
 _RULES: Final[Any] = yaml.safe_load((FOLDER / "headrace.rules.yaml").read_text(encoding="utf-8"))
 RULES: Final[list[Any]] = [rule for group in _RULES["groups"] for rule in group["rules"]]
 ALERTS: Final = [rule for rule in RULES if "alert" in rule]
@@ -49,13 +49,13 @@ def test_an_alert_says_what_is_and_where_to_read_on(rule: Any) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "runbook_url"}
     page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-    headings = re.findall(r"^## (\w+)$", (HOUSE / page).read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert rule["alert"] in headings
     assert anchor == rule["alert"].lower()
 
 
 def test_every_section_of_the_page_is_of_an_alert() -> None:
-    page = (HOUSE / "docs/prometheus.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/prometheus.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [rule["alert"] for rule in ALERTS]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.patience import PATIENCE_SECONDS
 
-HOUSE: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[3]
 OFFLINE: Final = """
 import socket
 
@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-c", OFFLINE, "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(
         command,
-        cwd=HOUSE,
+        cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,

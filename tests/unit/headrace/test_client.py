@@ -87,12 +87,12 @@ def test_text_that_cannot_be_sent_is_said_to_be_so() -> None:
 
 
 def test_a_creation_without_an_answer_is_sent_again_and_is_one() -> None:
-    site, unheard = Site(), [True]
+    site, unreported = Site(), [True]
 
     def lose_the_first_answer(request: httpx.Request) -> httpx.Response:
         answer = InProcess(site.app).handle_request(request)
-        if unheard:
-            unheard.pop()
+        if unreported:
+            unreported.pop()
             raise httpx.ReadTimeout("too late")
         return answer
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from headrace.copy.report import ProgressLine, document_of, tell_outcome
+from headrace.copy.report import ProgressLine, document_of, print_outcome
 from headrace.copy.run import CopyOutcome, CopyRun, CopySetup, _Share
 from mirror.errors import ConfigError, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan
@@ -114,7 +114,7 @@ def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.C
     document = document_of(run._job, plan, CopyOutcome(), {}, 1.0)
     assert document["left_out"] == {"u": str(plan.changes.failures["u"]), "t-1": str(away)}
     assert (document["complete"], len(document["failures"])) == (False, 2)
-    tell_outcome(document, as_json=False)
+    print_outcome(document, as_json=False)
     shown = capsys.readouterr().out
     assert "t-1" in shown
     assert "h:9092" in shown
@@ -135,5 +135,5 @@ def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.Captur
     assert "quota" not in capsys.readouterr().err, "it slows it no longer"
     document = document_of(run._job, CopyPlan((), TopicChanges()), run.outcome, run.progress.throttled, 9.0)
     assert document["throttled_seconds"] == {"a:1": 6.5}
-    tell_outcome(document, as_json=False)
+    print_outcome(document, as_json=False)
     assert "quota of a:1" in " ".join(capsys.readouterr().out.split())

@@ -22,7 +22,7 @@ from headrace.demo.preparation import DemoPreparation
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, usual_rates
 from headrace.demo.story import DemoStory
-from headrace.demo.words import PARTS, pages, what_next
+from headrace.demo.words import PARTS, pages, next_steps
 from headrace.process.compilation import builds
 from headrace.process.compilation.builds import DONE
 from headrace.process.machine_code import build_folder
@@ -31,7 +31,7 @@ from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.patience import wait_until
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 class Breaking(DemoProcesses):
@@ -105,9 +105,9 @@ def test_every_part_of_the_story_is_announced() -> None:
 
 def test_the_last_lines_say_where_to_look_next() -> None:
     home = Path("/demo")
-    plain = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=False))
-    kept = "\n".join(what_next(Path("report.html"), home, kept=True, stopped=False))
-    broken = "\n".join(what_next(Path("report.html"), home, kept=False, stopped=True))
+    plain = "\n".join(next_steps(Path("report.html"), home, kept=False, stopped=False))
+    kept = "\n".join(next_steps(Path("report.html"), home, kept=True, stopped=False))
+    broken = "\n".join(next_steps(Path("report.html"), home, kept=False, stopped=True))
     assert "make demo KEEP=1" in plain
     assert "KEEP=1" not in kept
     assert "demo --stop" in kept
@@ -197,7 +197,7 @@ def test_the_stacks_status_shows_what_a_demonstration_has_left_running(
 def test_make_passes_the_port_offset_on() -> None:
     for given, wanted in (((), ""), (("PORT_OFFSET=100", "KEEP=1"), "--keep --port-offset 100")):
         done = subprocess.run(
-            ["make", "-n", "demo", *given], cwd=HOUSE, capture_output=True, text=True, check=True
+            ["make", "-n", "demo", *given], cwd=ROOT, capture_output=True, text=True, check=True
         )
         (line,) = [one for one in done.stdout.splitlines() if "headrace demo" in one]
         assert " ".join(line.partition("headrace demo")[2].split()) == wanted

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from api.access.settings import BrooklinListenerSettings
 from api.addresses import is_loopback
 from api.settings import ApiSettings
-from headrace.process.access import who_may_call
+from headrace.process.access import access_of_settings
 from mirror.errors import ConfigError, NotAuthenticated, Unreachable
 from mirror.instance.health import Health
 from tests.fakes.clock import ManualClock
@@ -45,7 +45,7 @@ OIDC = {"issuer": "https://id", "audience": "a", "keys_url": "https://id/keys", 
 )
 def test_a_provider_is_asked_for_where_nobody_else_answers(wrong: dict[str, Any]) -> None:
     for url in ("https://id/keys", "http://127.0.0.1:1/keys", "http://[::1]/keys"):
-        assert ApiSettings(access={"oidc": {**OIDC, "keys_url": url}}).asks_who_calls
+        assert ApiSettings(access={"oidc": {**OIDC, "keys_url": url}}).requires_authentication
     with pytest.raises(ValueError, match="oidc"):
         ApiSettings(access={"oidc": {**OIDC, **wrong}})
 
@@ -102,7 +102,7 @@ def test_a_name_is_not_loopback_because_it_begins_so() -> None:
 )
 def test_what_nobody_could_be_known_by_is_found_at_the_start(access: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        who_may_call(ApiSettings(access=access), "127.0.0.1:1", ManualClock(), Health())
+        access_of_settings(ApiSettings(access=access), "127.0.0.1:1", ManualClock(), Health())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_it_is_known_by_the_names_that_it_has(tmp_path: Path) -> None:
         advertised_address="Node-1.Example:80",
         access={"token_file": str(tmp_path / "tokens"), "allowed_hosts": ["alias"]},
     )
-    access = who_may_call(settings, "https://Node-1.Example:80", ManualClock(), Health())
+    access = access_of_settings(settings, "https://Node-1.Example:80", ManualClock(), Health())
     assert access.hosts >= {"headrace.example", "node-1.example", "alias"}
     assert access.is_asked
 
@@ -134,7 +134,7 @@ def test_it_is_known_by_the_names_that_it_has(tmp_path: Path) -> None:
 def test_health_and_the_log_say_where_no_token_is_taken_any_more(tmp_path: Path) -> None:
     file, health = tmp_path / "tokens", Health()
     file.touch(0o600)
-    access = who_may_call(ApiSettings(access={"token_file": str(file)}), "", ManualClock(), health)
+    access = access_of_settings(ApiSettings(access={"token_file": str(file)}), "", ManualClock(), health)
     assert access.tokens is not None
     file.chmod(0o666)
     with capture_logs() as lines:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headrace.brooklin.importer import TakeOver
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict
 from headrace.commands.import_brooklin import _finding_document
-from headrace.commands.import_brooklin import _tell as tell_take_over
+from headrace.commands.import_brooklin import _print_outcome as tell_take_over
 from headrace.console.escapes import json_text, visible, visible_lines
 from headrace.console.terminal import complain, console, print_json, print_table, print_text
 from headrace.copy.worker import VisibleFormatter

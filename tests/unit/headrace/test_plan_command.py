@@ -25,7 +25,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """What a run left behind."""
 
     returncode: int
@@ -40,13 +40,13 @@ class Headrace:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 
-    def __call__(self, *arguments: str, text: str = "") -> Done:
+    def __call__(self, *arguments: str, text: str = "") -> CommandResult:
         self._monkeypatch.setattr(sys, "argv", ["headrace", "plan", *arguments])
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(text))
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = self._capsys.readouterr()
-        return Done(int(ended.value.code or 0), out, err)
+        return CommandResult(int(ended.value.code or 0), out, err)
 
 
 @pytest.fixture

@@ -132,13 +132,13 @@ def test_a_strategy_that_takes_long_to_be_made_holds_nobody_up(write: Write) -> 
     wait_until(lambda: planner.plan(asked).reasons == ("1 task for 2 partitions",))
 
 
-class Nothing:
+class EmptyStrategy:
     def plan(self, request: PlanningRequest) -> GroupPlan:
         return None  # type: ignore[return-value] # hostile on purpose
 
 
 def test_a_strategy_that_fails_is_not_replaced() -> None:
-    planner = ChosenStrategies(SimplePlanner(), lambda name: CheckedStrategy(name, Nothing()))
+    planner = ChosenStrategies(SimplePlanner(), lambda name: CheckedStrategy(name, EmptyStrategy()))
     with pytest.raises(PlanRejected, match=r"strategy mine .*NoneType"):
         planner.plan(replace(ASKED, strategy="mine"))
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import structlog
 
-from headrace.console.patience import what_still_lacks
+from headrace.console.patience import unmet_at_deadline
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Write
@@ -158,4 +158,4 @@ def test_apply_waits_until_what_it_deletes_is_gone(site: Site, headrace: Headrac
 
 
 def test_asking_again_ends_with_what_is_lacking() -> None:
-    assert what_still_lacks(lambda: "patience", 0) == "patience"
+    assert unmet_at_deadline(lambda: "patience", 0) == "patience"

@@ -287,7 +287,7 @@ def test_judging_alone_has_no_consequence(rig: Rig) -> None:
     assert rig.turn(BAD) == ""
 
 
-class Ear:
+class RecordingListener:
     """Hears of turns."""
 
     def __init__(self) -> None:
@@ -298,7 +298,7 @@ class Ear:
         self.heard += [f"{name} from {one.cluster}: {one.action}" for name, one in findings.items()]
         self.moving = movements
 
-    def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+    def judging_failed(self, reason: str, movements: FleetMovement) -> None:
         self.heard.append(reason)
         assert movements.is_complete, "what partitions do does not depend on measurements"
 
@@ -325,7 +325,7 @@ class Answering(World):
 
 
 def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
-    rig, ear = Rig(), Ear()
+    rig, ear = Rig(), RecordingListener()
     bad: Observations = {SOURCE: {"t": BAD}}
     world = Answering(bad, Unreachable("Pinot is away"), bad)
     cycle = MonitorCycle(world, world, IncidentPolicy(open_after=2), rig.clock, 60.0)
@@ -339,14 +339,14 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
 
 
 def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
-    rig, ear = Rig(), Ear()
+    rig, ear = Rig(), RecordingListener()
     well: Observations = {SOURCE: {"t": GOOD}}
 
     class Broken:
         def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
-        def nothing_judged(self, reason: str, movements: FleetMovement) -> None:
+        def judging_failed(self, reason: str, movements: FleetMovement) -> None:
             raise RuntimeError("a listener's")
 
     world = Answering(well, ZeroDivisionError("ours"))

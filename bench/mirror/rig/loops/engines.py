@@ -199,21 +199,21 @@ class KafkaPythonFrames:
         self._on_frame = on_frame
         self._parts: list[bytes] = []
         self._have = 0
-        self._want = 0
+        self._wanted = 0
 
     def data_received(self, data: bytes) -> None:
         """Split received data into frames."""
         self._parts.append(data)
         self._have += len(data)
-        while self._have >= max(self._want, 4):
+        while self._have >= max(self._wanted, 4):
             joined = b"".join(self._parts)
-            if not self._want:
-                self._want = 4 + _SIZE.unpack_from(joined)[0]
+            if not self._wanted:
+                self._wanted = 4 + _SIZE.unpack_from(joined)[0]
             self._parts = [joined]
-            if self._have < self._want:
+            if self._have < self._wanted:
                 return
-            frame, rest = memoryview(joined)[8 : self._want], joined[self._want :]
-            self._parts, self._have, self._want = [rest], len(rest), 0
+            frame, rest = memoryview(joined)[8 : self._wanted], joined[self._wanted :]
+            self._parts, self._have, self._wanted = [rest], len(rest), 0
             self._on_frame(frame)
 
     def connection_lost(self, error: Exception) -> None:

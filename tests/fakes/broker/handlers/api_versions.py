@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 
@@ -17,7 +17,7 @@ _PRODUCE = 0
 def handler(others: Mapping[int, Handler]) -> Handler:
     """Return the handler that advertises these versions, capped by the cluster's `newest_versions`."""
 
-    def handle(state: ClusterState, asked: Asked) -> Any:
+    def handle(state: ClusterState, asked: HandledRequest) -> Any:
         offered = [
             ApiVersionsResponse.ApiVersion(
                 api_key=api,

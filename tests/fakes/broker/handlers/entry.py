@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.state import ClusterState
 
 NO_ANSWER: Final = object()
@@ -24,4 +24,4 @@ class Handler:
     request: Any
     response: Any
     versions: tuple[int, int]
-    handle: Callable[[ClusterState, Asked], Any]
+    handle: Callable[[ClusterState, HandledRequest], Any]

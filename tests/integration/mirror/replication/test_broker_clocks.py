@@ -16,7 +16,7 @@ from tests.servers import KafkaPair
 pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
-class ClockThatIsOff(SystemClock):
+class LateClock(SystemClock):
     """Clock behind that of the brokers, which run on this machine."""
 
     def __init__(self, milliseconds: int) -> None:
@@ -37,7 +37,7 @@ def test_how_far_the_destination_is_off_is_within_its_bound(kafka_pair: KafkaPai
         kafka_pair.source.address,
         kafka_pair.destination.address,
         progress_topic=f"{topic}-progress",
-        clock=ClockThatIsOff(off_ms),
+        clock=LateClock(off_ms),
     )
     engine.start(topic)
     engine.run_to(topic, [1])

@@ -34,7 +34,7 @@ ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")
 
 
 @dataclass
-class Office:
+class ConcurrentWriters:
     """A definition, and writers with separate sessions. `before`: version that all have read."""
 
     schedule: tuple[str, ...]
@@ -114,7 +114,7 @@ def noted(datastream: Datastream, name: str) -> Datastream:
 def test_of_two_writers_of_one_version_one_wins(is_exact: bool) -> None:
     winners = set()
     for schedule in itertools.product("ab", repeat=5):
-        office = Office(schedule)
+        office = ConcurrentWriters(schedule)
         answered = office.run({name: office.update(name, is_exact=is_exact) for name in "ab"})
         assert len(answered) == 1
         assert office.written == answered
@@ -125,7 +125,7 @@ def test_of_two_writers_of_one_version_one_wins(is_exact: bool) -> None:
 def test_writers_that_read_again_all_win_and_lose_nothing() -> None:
     random = Random(18)
     for _ in range(50):
-        office = Office(tuple(random.choices("abc", k=12)))
+        office = ConcurrentWriters(tuple(random.choices("abc", k=12)))
         assert office.run({name: office.read_and_update(name) for name in "abc"}) == {"a", "b", "c"}
         assert office.written == {"a", "b", "c"}
         assert office.store.get(ORDERS).version == office.before.version + 3
@@ -135,7 +135,7 @@ def test_a_pause_meanwhile_is_kept_and_stops_only_who_names_a_version() -> None:
     told = set()
     for schedule in itertools.product("ap", repeat=5):
         for is_exact in (True, False):
-            office = Office(schedule)
+            office = ConcurrentWriters(schedule)
             answered = office.run({"a": office.update("a", is_exact=is_exact), "p": office.pause("p")})
             assert "p" in answered
             assert office.store.get(ORDERS).datastream.status is DatastreamStatus.PAUSED
@@ -149,7 +149,7 @@ def test_a_pause_meanwhile_is_kept_and_stops_only_who_names_a_version() -> None:
 def test_of_actions_and_changes_of_one_version_one_is_carried_out(action: str) -> None:
     winners = set()
     for schedule in itertools.product("abc", repeat=4):
-        office = Office(schedule)
+        office = ConcurrentWriters(schedule)
         answered = office.run(
             {
                 "a": office.update("a", is_exact=True),
@@ -170,7 +170,7 @@ def test_of_actions_and_changes_of_one_version_one_is_carried_out(action: str) -
 def test_all_that_share_tasks_are_paused_as_one_beside_other_writers() -> None:
     told, random = set(), Random(18)
     for _ in range(50):
-        office = Office(tuple(random.choices("abc", k=14)))
+        office = ConcurrentWriters(tuple(random.choices("abc", k=14)))
         office.store.create(a_datastream(USERS, "u", metadata={TASK_PREFIX: ORDERS}))
         answered = office.run(
             {

@@ -66,7 +66,7 @@ def instance(number: int) -> InstanceName:
     return InstanceName(f"i{number}")
 
 
-class Game:
+class WorldMoves:
     """The moves of one world. `coarse`: an instance reads the state of all others in one step."""
 
     def __init__(self, plans: tuple[Homes, ...], coarse: bool) -> None:
@@ -208,14 +208,14 @@ def owners(world: World) -> dict[LaneKey, list[int]]:
     return found
 
 
-def check(game: Game, world: World) -> None:
+def check(game: WorldMoves, world: World) -> None:
     """Check the two rules of the module."""
     assert all(len(found) == 1 for found in owners(world).values()), world
     if all(member.doing in {AWAY, READ} for member in world.members):
         assert game.settles(world), world
 
 
-def explore(game: Game, start: World) -> int:
+def explore(game: WorldMoves, start: World) -> int:
     """Visit every state and return their number."""
     known = {start}
     waiting = deque([start])
@@ -246,13 +246,13 @@ TWO_LANES = sequences(2, list(itertools.product([(0, 0), (1, 0)], repeat=2)))
 @pytest.mark.parametrize("plans", ONE_LANE + TWO_LANES, ids=str)
 def test_two_instances_of_which_one_may_lose_its_session(plans: tuple[Homes, ...]) -> None:
     start = World(0, 1, (Member(), Member()))
-    assert explore(Game(plans, coarse=False), start) > 3_000
+    assert explore(WorldMoves(plans, coarse=False), start) > 3_000
 
 
 def test_three_instances_of_which_one_only_looks_on() -> None:
     plans = (((0, 0),), ((1, 0),))
     ready = Member(doing=READ, holding=Holding())
-    assert explore(Game(plans, coarse=True), World(0, 0, (ready, ready, ready))) > 3_000
+    assert explore(WorldMoves(plans, coarse=True), World(0, 0, (ready, ready, ready))) > 3_000
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -260,7 +260,7 @@ def test_three_instances_on_random_walks(seed: int) -> None:
     random = Random(seed)
     for _ in range(40):
         plans = tuple(tuple((random.randrange(3), 0) for _ in range(3)) for _ in range(4))
-        game, world = Game(plans, coarse=False), World(0, 2, (Member(), Member(), Member()))
+        game, world = WorldMoves(plans, coarse=False), World(0, 2, (Member(), Member(), Member()))
         for _ in range(150):
             world = random.choice(list(game.moves(world)))
             check(game, world)

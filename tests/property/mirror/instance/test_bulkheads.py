@@ -59,7 +59,7 @@ BAD, GOOD = DatastreamName("bad"), DatastreamName("good")
 THERE = ClusterRef("there")
 
 
-class OutOfEverything(MemoryError):
+class FatalMemoryError(MemoryError):
     """An exception as severe as possible."""
 
 
@@ -68,7 +68,7 @@ errors = st.sampled_from(
         KeyError("topics"),
         RecursionError("too deep"),
         UnicodeEncodeError("utf-8", "\udfff", 0, 1, "surrogates not allowed"),
-        OutOfEverything(),
+        FatalMemoryError(),
         MemoryError(),
         AssertionError(),
         StopIteration(),
@@ -154,7 +154,7 @@ class Site:
     def tick(self, times: int = 3) -> None:
         for _ in range(times):
             self.clock.advance(10)
-            self.rig.leader._say(self.rig.leader._try_tick())
+            self.rig.leader._log_sentence(self.rig.leader._try_tick())
 
     def planned(self, group: str) -> int:
         plan = PlanStore(self.server.session(), "r").read().plan

@@ -56,10 +56,10 @@ class Step(NamedTuple):
         return LaneRate(a_key("t-0"), SOURCE, copied * 90.0, copied, 0, self.age_ms, (), place)
 
     def added_to(
-        self, whole: LaneHistory, place: LanePosition, now: float, heard_at: float | None
+        self, whole: LaneHistory, place: LanePosition, now: float, answered_at: float | None
     ) -> LaneHistory:
         waypoint = LaneSample(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms, place.life)
-        return whole.after(waypoint, heard_at, place.retention, 90.0 if self.messages else None)
+        return whole.after(waypoint, answered_at, place.retention, 90.0 if self.messages else None)
 
 
 steady = st.builds(
@@ -112,13 +112,13 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
     track, whole = LaneTrack(), NO_HISTORY
     now, checkpoint, start, life = 1_000.0, 1_000, 10, 0
     for step in (one for phase in phases for one in phase):
-        heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
+        answered_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
         now, life = now + step.seconds, life + step.lives
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
         place = step.position(checkpoint, start, life)
         rate = step.rate(place)
-        track.note(rate, now, heard_at)
-        whole = step.added_to(whole, place, now, heard_at)
+        track.note(rate, now, answered_at)
+        whole = step.added_to(whole, place, now, answered_at)
         assert track.history == whole
         assert track.rate is rate
         _assert_late_by_age(whole)
@@ -140,16 +140,16 @@ def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
     watch, track, whole = PositionWatch(), LaneTrack(), NO_HISTORY
     now, checkpoint, start, before, life = 1_000.0, 1_000, 10, -1.0, 0
     for step in (one for phase in phases for one in phase):
-        heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
+        answered_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
         now, life = now + step.seconds, life + step.lives
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
         place = _as_workers_say(step, step.position(checkpoint, start, life))
-        whole = step.added_to(whole, place, now, heard_at)
-        moments = now, before if heard_at is None else heard_at
+        whole = step.added_to(whole, place, now, answered_at)
+        moments = now, before if answered_at is None else answered_at
         copied = step.messages, step.messages * 90
         watch.turn(0, life)
         is_withheld = watch.withholds(moments, *place[:4], step.age_ms, copied)
-        track.note(step.rate(None if is_withheld else watch.said(place)), now, heard_at)
+        track.note(step.rate(None if is_withheld else watch.report(place)), now, answered_at)
         if is_withheld:
             assert track.is_in_time(now, _SILENCE)
         else:
@@ -189,7 +189,7 @@ def _moments_said(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -
         if not _is_withheld(watch, number, start, 50):
             said.append(at)
             end = 50 * number + 9
-            watch.said(LanePosition(50 * number, end, end, start, retention))
+            watch.report(LanePosition(50 * number, end, end, start, retention))
     return said
 
 
@@ -206,7 +206,7 @@ def test_a_quiet_lane_in_time_says_nothing_when_it_has_records_again() -> None:
         at, checkpoint = 40.0 * number, number
         if not watch.withholds((at, at - 5), checkpoint, checkpoint, checkpoint, 3, 0, (1, 90)):
             said.append(number)
-            watch.said(LanePosition(checkpoint, checkpoint, checkpoint, 3))
+            watch.report(LanePosition(checkpoint, checkpoint, checkpoint, 3))
     assert said == [0]
 
 

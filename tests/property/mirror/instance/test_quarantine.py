@@ -13,7 +13,7 @@ from mirror.model.identifiers import GroupName
 GROUPS = [GroupName(f"g{number:02}") for number in range(24)]
 
 
-class Crew:
+class CrashingWorkers:
     """Workers that crash at once if they have a culprit. All permitted lanes are copied."""
 
     def __init__(self, groups: list[GroupName], culprits: set[GroupName], workers: int) -> None:
@@ -66,7 +66,7 @@ class Crew:
 def test_the_culprits_are_set_aside_and_nobody_else(
     count: int, culprits: set[GroupName], workers: int, seconds: float
 ) -> None:
-    crew = Crew(GROUPS[:count], culprits & set(GROUPS[:count]), workers)
+    crew = CrashingWorkers(GROUPS[:count], culprits & set(GROUPS[:count]), workers)
     turns = math.ceil(20 * QUICK_SECONDS / seconds)
     settled = False
     for _ in range(turns):
@@ -107,7 +107,7 @@ def test_groups_that_are_gone_are_forgotten_whatever_was_known_of_them(
     count: int, culprits: set[GroupName], gone: set[GroupName], data: st.DataObject
 ) -> None:
     groups = GROUPS[:count]
-    crew = Crew(groups, culprits & set(groups), 1)
+    crew = CrashingWorkers(groups, culprits & set(groups), 1)
     for _ in range(data.draw(st.integers(0, 40))):
         crew.turn(2.0)
     kept = [one for one in groups if one not in gone]

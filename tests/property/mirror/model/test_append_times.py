@@ -59,7 +59,7 @@ class Run:
         """Take a response to a request that was sent at `asked`."""
         end, seconds = len(self.appended), self.now / 1000
         kept = self.held[0][0] if self.held else self.read
-        self.times.heard(end, asked / 1000, seconds, ZERO_MS + self.now, kept)
+        self.times.record_end(end, asked / 1000, seconds, ZERO_MS + self.now, kept)
         upto = min(end, self.read + most)
         self.held += [(one, self.times.span(one, one)) for one in range(self.read, upto)]
         self.read = upto
@@ -130,8 +130,8 @@ def test_a_correction_stays_within_the_bounds(stamp: int, since_ms: int, width: 
 @given(st.integers(-(10**12), 10**12))
 def test_an_offset_beyond_the_tolerance_is_learned_and_has_its_sign(offset_ms: int) -> None:
     times = AppendTimes()
-    times.heard(0, 1.0, 1.5, ZERO_MS + 1_500, 0)
-    times.heard(1, 1.5, 2.0, ZERO_MS + 2_000, 0)
+    times.record_end(0, 1.0, 1.5, ZERO_MS + 1_500, 0)
+    times.record_end(1, 1.5, 2.0, ZERO_MS + 2_000, 0)
     times.learn(ZERO_MS + 1_750 + offset_ms, times.span(0, 0), 2.0)
     if abs(offset_ms) > TOLERANCE_MS + 1_000 and offset_ms > -ZERO_MS:
         assert abs(times.offset_ms - offset_ms) <= 1_000

@@ -23,7 +23,7 @@ PRODUCE, METADATA = 0, 3
 NOT_LEADER, TOO_LARGE, NO_RIGHTS, TIMED_OUT = 6, 10, 29, 7
 
 
-class Desk:
+class WriterRig:
     """A cluster of fake brokers and writers to it."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -63,9 +63,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[WriterRig]:
     with ExitStack() as stack:
-        yield Desk(stack)
+        yield WriterRig(stack)
 
 
 def record(number: int, key: bytes = b"key") -> Record:
@@ -77,7 +77,7 @@ def put(writer: RecordWriter, numbers: range, key: Callable[[int], bytes] = lamb
         assert writer.put(record(number, key(number)))
 
 
-def test_records_lie_in_their_order_where_their_key_says(desk: Desk) -> None:
+def test_records_lie_in_their_order_where_their_key_says(desk: WriterRig) -> None:
     desk.make(partitions=3)
     writer = desk.writer()
     keys = [b"%d" % number for number in range(5)]
@@ -90,7 +90,7 @@ def test_records_lie_in_their_order_where_their_key_says(desk: Desk) -> None:
     assert desk.dropped == []
 
 
-def test_a_topic_that_is_made_a_moment_later_is_waited_for(desk: Desk) -> None:
+def test_a_topic_that_is_made_a_moment_later_is_waited_for(desk: WriterRig) -> None:
     writer = desk.writer()
     put(writer, range(3))
     wait_until(lambda: any(one.api == METADATA for one in list(desk.cluster.server.requests)))
@@ -101,7 +101,7 @@ def test_a_topic_that_is_made_a_moment_later_is_waited_for(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("fault", [Drop(), Code(NOT_LEADER), Code(TIMED_OUT)])
-def test_what_passes_is_tried_again(desk: Desk, fault: Code | Drop) -> None:
+def test_what_passes_is_tried_again(desk: WriterRig, fault: Code | Drop) -> None:
     desk.make()
     desk.plant(PRODUCE, fault, 2)
     writer = desk.writer()
@@ -111,7 +111,7 @@ def test_what_passes_is_tried_again(desk: Desk, fault: Code | Drop) -> None:
     assert desk.dropped == []
 
 
-def test_what_no_broker_takes_in_time_is_given_up(desk: Desk) -> None:
+def test_what_no_broker_takes_in_time_is_given_up(desk: WriterRig) -> None:
     desk.make()
     desk.set_frozen(frozen=True)
     writer = desk.writer(seconds=0.3)
@@ -125,7 +125,7 @@ def test_what_no_broker_takes_in_time_is_given_up(desk: Desk) -> None:
     assert writer.close(PATIENCE_SECONDS) == 0
 
 
-def test_what_is_refused_is_given_up_with_the_reason_and_no_more_than_that(desk: Desk) -> None:
+def test_what_is_refused_is_given_up_with_the_reason_and_no_more_than_that(desk: WriterRig) -> None:
     desk.make()
     desk.plant(PRODUCE, Code(TOO_LARGE))
     writer = desk.writer()
@@ -137,7 +137,7 @@ def test_what_is_refused_is_given_up_with_the_reason_and_no_more_than_that(desk:
     assert desk.numbers() == [2, 3, 4]
 
 
-def test_a_partition_that_waits_holds_up_no_other(desk: Desk) -> None:
+def test_a_partition_that_waits_holds_up_no_other(desk: WriterRig) -> None:
     desk.make(partitions=2)
     keys = {zlib.crc32(key) % 2: key for key in (b"a", b"b", b"c", b"d")}
     gate = Gate()
@@ -155,7 +155,7 @@ def test_a_partition_that_waits_holds_up_no_other(desk: Desk) -> None:
     assert desk.numbers(number=0) == [0]
 
 
-def test_the_queue_is_bounded_and_what_is_left_at_the_end_is_counted(desk: Desk) -> None:
+def test_the_queue_is_bounded_and_what_is_left_at_the_end_is_counted(desk: WriterRig) -> None:
     writer, large = desk.writer("nobody"), Record(0, 0, b"k", bytes(1024 * 1024))
     taken = [writer.put(large) for _ in range(12)]
     assert taken == [True] * 7 + [False] * 5

@@ -41,7 +41,7 @@ TLS_HANDSHAKE = b"\x16"
 METADATA = 3
 
 
-class Street:
+class LoopbackPeers:
     """Addresses of each kind on the loopback interface, and a loop that knocks there."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -95,17 +95,17 @@ async def identity(cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def street() -> Iterator[Street]:
+def street() -> Iterator[LoopbackPeers]:
     with ExitStack() as stack:
-        yield Street(stack)
+        yield LoopbackPeers(stack)
 
 
-def test_one_address_that_answers_is_enough(street: Street) -> None:
+def test_one_address_that_answers_is_enough(street: LoopbackPeers) -> None:
     here = street.broker().address
     assert street.ask(street.session(street.refusing(), street.silent(), here))
 
 
-def test_addresses_that_refuse_are_said_at_once(street: Street) -> None:
+def test_addresses_that_refuse_are_said_at_once(street: LoopbackPeers) -> None:
     one, two = street.refusing(), street.refusing()
     with pytest.raises(Unreachable) as caught:
         street.ask(street.session(one, two))
@@ -115,37 +115,37 @@ def test_addresses_that_refuse_are_said_at_once(street: Street) -> None:
         assert f"{address}: Connection refused" in reason
 
 
-def test_an_address_that_never_answers_is_waited_for_as_long_as_patience_lasts(street: Street) -> None:
+def test_an_address_that_never_answers_is_waited_for_as_long_as_patience_lasts(street: LoopbackPeers) -> None:
     silent, refusing = street.silent(), street.refusing()
     with pytest.raises(TimedOut, match=f"{silent}.*; .*{refusing}"):
         street.ask(street.session(refusing, silent, seconds=SHORT))
 
 
-def test_an_end_without_an_answer_is_none(street: Street) -> None:
+def test_an_end_without_an_answer_is_none(street: LoopbackPeers) -> None:
     with pytest.raises(Unreachable, match="TLS"):
         street.ask(street.session(street.talking(b"")))
 
 
-def test_where_tls_is_spoken_the_session_speaks_it(street: Street) -> None:
+def test_where_tls_is_spoken_the_session_speaks_it(street: LoopbackPeers) -> None:
     with pytest.raises(Unreachable):
         street.ask(street.session(street.talking(b"x"), protocol="SSL"))
     assert street.heard[0].startswith(TLS_HANDSHAKE)
 
 
-def test_certificates_that_cannot_be_read_fail_the_question_and_no_other(street: Street) -> None:
+def test_certificates_that_cannot_be_read_fail_the_question_and_no_other(street: LoopbackPeers) -> None:
     with pytest.raises(ConfigError, match="TLS files"):
         street.ask(street.session(street.silent(), protocol="SSL", ca_file="no-such-file"))
     assert street.ask(street.session(street.broker().address))
 
 
-def test_a_token_that_cannot_be_read_is_said(street: Street, tmp_path: Path) -> None:
+def test_a_token_that_cannot_be_read_is_said(street: LoopbackPeers, tmp_path: Path) -> None:
     file, protocol = str(tmp_path / "no"), "SASL_PLAINTEXT"
     silent = street.silent()
     with pytest.raises(NotAuthorized, match="token file"):
         street.ask(street.session(silent, protocol=protocol, mechanism="OAUTHBEARER", token_file=file))
 
 
-def test_many_dead_clusters_have_no_threads_and_hold_up_no_other(street: Street) -> None:
+def test_many_dead_clusters_have_no_threads_and_hold_up_no_other(street: LoopbackPeers) -> None:
     living = street.session(street.broker().address)
     assert street.ask(living)
     before = set(threading.enumerate())
@@ -177,7 +177,7 @@ def _hand_over(asking: Promise[Any], answer: Future[Any]) -> None:
 
 
 def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
-    street: Street, monkeypatch: pytest.MonkeyPatch
+    street: LoopbackPeers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers, asked = threading.Event(), list[str]()
     system: Callable[..., Any] = socket.getaddrinfo
@@ -203,7 +203,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
 
 
 def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
-    street: Street, monkeypatch: pytest.MonkeyPatch
+    street: LoopbackPeers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The library asks the key distribution centre, and waits for it, where the exchange begins."""
     answers, began = threading.Event(), threading.Event()
@@ -231,7 +231,7 @@ def test_a_ticket_that_does_not_come_holds_up_no_other_cluster(
 
 
 def test_a_step_that_fails_ends_neither_the_thread_nor_what_waits_behind_it(
-    street: Street, caplog: pytest.LogCaptureFixture
+    street: LoopbackPeers, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = street.session(street.broker().address)
     for _ in range(3):
@@ -350,7 +350,7 @@ def test_a_session_closes_when_nobody_asks_and_opens_again(line: Line) -> None:
     assert len(line.opened) == 2
 
 
-def test_an_error_that_somebody_keeps_keeps_nothing_of_the_client(street: Street) -> None:
+def test_an_error_that_somebody_keeps_keeps_nothing_of_the_client(street: LoopbackPeers) -> None:
     admin = KafkaAdmin(KafkaCluster(bootstrap_servers=street.refusing()))
     with pytest.raises(Unreachable) as kept:
         admin.list_topics()
@@ -363,7 +363,7 @@ def test_an_error_that_somebody_keeps_keeps_nothing_of_the_client(street: Street
     assert kept.value.__cause__ is kept.value.__context__ is None
 
 
-def test_a_cluster_that_stays_away_keeps_no_more_than_its_last_failure(street: Street) -> None:
+def test_a_cluster_that_stays_away_keeps_no_more_than_its_last_failure(street: LoopbackPeers) -> None:
     session, before = street.session(street.refusing()), kept_errors()
     for _ in range(5):
         session._failed_at = 0.0

@@ -51,7 +51,7 @@ ORDERS = DatastreamName("orders")
 THIRD = ClusterRef("third")
 
 
-class Office:
+class ControlRig:
     def __init__(self) -> None:
         self.server = FakeZooKeeper()
         self.session: FakeSession = self.server.session()
@@ -83,11 +83,11 @@ class Office:
 
 
 @pytest.fixture
-def office() -> Office:
-    return Office()
+def office() -> ControlRig:
+    return ControlRig()
 
 
-def test_a_new_datastream_begins_initializing_whatever_was_asked(office: Office) -> None:
+def test_a_new_datastream_begins_initializing_whatever_was_asked(office: ControlRig) -> None:
     made = office.create(a_datastream(status=DatastreamStatus.READY))
     assert made.status is DatastreamStatus.INITIALIZING
     assert made.metadata["system.creation.ms"] == "1234"
@@ -95,7 +95,7 @@ def test_a_new_datastream_begins_initializing_whatever_was_asked(office: Office)
     assert office.control.list().datastreams == (made,)
 
 
-def test_somebody_must_own_it(office: Office) -> None:
+def test_somebody_must_own_it(office: ControlRig) -> None:
     for metadata in ({}, {"owner": ""}):
         with pytest.raises(InvalidRequest, match="owner"):
             office.create(replace(a_datastream(), metadata=metadata))
@@ -104,20 +104,20 @@ def test_somebody_must_own_it(office: Office) -> None:
 
 @pytest.mark.parametrize("role", ["source", "destination"])
 @pytest.mark.parametrize("name", ["elsewhere", "host:9092"])
-def test_its_clusters_are_those_that_are_configured(office: Office, role: str, name: str) -> None:
+def test_its_clusters_are_those_that_are_configured(office: ControlRig, role: str, name: str) -> None:
     unknown: dict[str, Any] = {role: ClusterRef(name)}
     with pytest.raises(InvalidRequest, match=f"{role}.*'{name}'.*destination, source") as refused:
         office.create(a_datastream(**unknown))
     assert [one.pointer for one in refused.value.fields] == [f"/{role}/cluster"]
 
 
-def test_a_name_is_taken_once(office: Office) -> None:
+def test_a_name_is_taken_once(office: ControlRig) -> None:
     office.create(a_datastream())
     with pytest.raises(AlreadyExists):
         office.create(a_datastream())
 
 
-def test_members_of_a_group_copy_from_one_place_to_one_place(office: Office) -> None:
+def test_members_of_a_group_copy_from_one_place_to_one_place(office: ControlRig) -> None:
     shared = {"system.taskPrefix": "both"}
     office.create(a_datastream("a", "t", metadata=shared))
     office.create(a_datastream("b", "u", metadata=shared))
@@ -131,7 +131,7 @@ def test_members_of_a_group_copy_from_one_place_to_one_place(office: Office) -> 
             office.create(other)
 
 
-def test_states_change_as_the_life_cycle_allows(office: Office) -> None:
+def test_states_change_as_the_life_cycle_allows(office: ControlRig) -> None:
     office.create(a_datastream())
     with pytest.raises(IllegalTransition):
         office.change("pause")
@@ -141,7 +141,7 @@ def test_states_change_as_the_life_cycle_allows(office: Office) -> None:
         office.control.change_status(ChangeStatus(DatastreamName("nobody"), "pause"))
 
 
-def test_a_change_that_others_disturb_is_made_on_what_they_left(office: Office) -> None:
+def test_a_change_that_others_disturb_is_made_on_what_they_left(office: ControlRig) -> None:
     office.create(a_datastream())
     disturbed: list[DatastreamStatus] = []
 
@@ -160,7 +160,7 @@ def test_a_change_that_others_disturb_is_made_on_what_they_left(office: Office) 
     assert office.stored().metadata == {"owner": "new"}
 
 
-def test_a_change_that_is_always_disturbed_is_given_up(office: Office) -> None:
+def test_a_change_that_is_always_disturbed_is_given_up(office: ControlRig) -> None:
     office.create(a_datastream())
 
     def disturb(operation: Operation) -> None:
@@ -174,7 +174,7 @@ def test_a_change_that_is_always_disturbed_is_given_up(office: Office) -> None:
     assert office.stored().status is DatastreamStatus.INITIALIZING
 
 
-def test_a_rebalance_is_queued_with_who_asked_and_why(office: Office) -> None:
+def test_a_rebalance_is_queued_with_who_asked_and_why(office: ControlRig) -> None:
     office.definitions.create(a_datastream(metadata={"system.taskPrefix": "shared"}))
     request = office.control.rebalance(TriggerRebalance(ORDERS, True, "me", "to see"))
     assert office.requests.pending() == (request,)
@@ -183,7 +183,7 @@ def test_a_rebalance_is_queued_with_who_asked_and_why(office: Office) -> None:
     assert (request.requested_by, request.reason, request.requested_ms) == ("me", "to see", 1234)
 
 
-def test_what_has_no_tasks_cannot_be_rebalanced(office: Office) -> None:
+def test_what_has_no_tasks_cannot_be_rebalanced(office: ControlRig) -> None:
     with pytest.raises(NotFound):
         office.control.rebalance(TriggerRebalance(ORDERS, False, "me", ""))
     office.create(a_datastream())
@@ -192,7 +192,7 @@ def test_what_has_no_tasks_cannot_be_rebalanced(office: Office) -> None:
     assert office.requests.pending() == ()
 
 
-def test_without_zookeeper_every_use_case_says_so(office: Office) -> None:
+def test_without_zookeeper_every_use_case_says_so(office: ControlRig) -> None:
     office.session.disconnect()
     for attempt in (
         lambda: office.create(a_datastream()),
@@ -204,15 +204,15 @@ def test_without_zookeeper_every_use_case_says_so(office: Office) -> None:
             attempt()
 
 
-def pause(office: Office, texts: dict[str, str], reason: str = "a reason") -> Datastream:
+def pause(office: ControlRig, texts: dict[str, str], reason: str = "a reason") -> Datastream:
     return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), True, reason)).datastream
 
 
-def resume(office: Office, texts: dict[str, str]) -> Datastream:
+def resume(office: ControlRig, texts: dict[str, str]) -> Datastream:
     return office.control.change_pauses(ChangePauses(ORDERS, read_partitions(texts), False)).datastream
 
 
-def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office) -> None:
+def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: ControlRig) -> None:
     office.definitions.create(a_datastream())
     pause(office, {"t": "0,3", "u": "*"})
     pause(office, {"t": "5"}, "another")
@@ -228,7 +228,7 @@ def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office
     assert office.stored().pauses == {}
 
 
-def test_a_topic_that_is_paused_as_a_whole_stays_so(office: Office) -> None:
+def test_a_topic_that_is_paused_as_a_whole_stays_so(office: ControlRig) -> None:
     office.definitions.create(a_datastream())
     pause(office, {"t": "1"})
     pause(office, {"t": "*"})
@@ -236,7 +236,7 @@ def test_a_topic_that_is_paused_as_a_whole_stays_so(office: Office) -> None:
     assert office.stored().pauses["t"].numbers is None
 
 
-def test_partitions_of_what_is_not_ready_are_not_paused(office: Office) -> None:
+def test_partitions_of_what_is_not_ready_are_not_paused(office: ControlRig) -> None:
     office.create(a_datastream())
     with pytest.raises(IllegalTransition, match="READY"):
         pause(office, {"t": "1"})
@@ -248,7 +248,7 @@ def test_what_are_no_partitions_is_refused(text: str) -> None:
         read_partitions({"t": text})
 
 
-def test_partitions_move_to_an_instance_that_is_here(office: Office) -> None:
+def test_partitions_move_to_an_instance_that_is_here(office: ControlRig) -> None:
     office.definitions.create(a_datastream())
     members = Membership(office.session)
     members.join(LiveInstance(InstanceName("one"), 0, "host-a", 1, "h:1"))
@@ -264,14 +264,14 @@ def test_partitions_move_to_an_instance_that_is_here(office: Office) -> None:
             office.control.move(MovePartitions(ORDERS, moved, host, "me"))
 
 
-def test_a_time_to_live_is_a_number(office: Office) -> None:
+def test_a_time_to_live_is_a_number(office: ControlRig) -> None:
     with pytest.raises(InvalidRequest, match=r"system\.ttl\.ms"):
         office.create(a_datastream(metadata={"system.ttl.ms": "soon"}))
     made = office.create(a_datastream(metadata={"system.ttl.ms": "1000"}))
     assert made.expires_ms == 2234
 
 
-def test_a_list_reads_only_what_has_changed_and_sees_what_was_done_before_it(office: Office) -> None:
+def test_a_list_reads_only_what_has_changed_and_sees_what_was_done_before_it(office: ControlRig) -> None:
     for number in range(20):
         office.definitions.create(a_datastream(f"d-{number:02}", f"t-{number}"))
     assert len(office.control.list().readable) == 20
@@ -288,7 +288,7 @@ def test_a_list_reads_only_what_has_changed_and_sees_what_was_done_before_it(off
     assert len(reads) < 8
 
 
-def test_many_threads_may_list_while_definitions_come_and_go(office: Office) -> None:
+def test_many_threads_may_list_while_definitions_come_and_go(office: ControlRig) -> None:
     failures: list[BaseException] = []
 
     def look() -> None:
@@ -312,7 +312,7 @@ def test_many_threads_may_list_while_definitions_come_and_go(office: Office) -> 
     assert len(office.control.list().readable) == 20
 
 
-def test_members_of_a_group_have_limits_that_agree(office: Office) -> None:
+def test_members_of_a_group_have_limits_that_agree(office: ControlRig) -> None:
     shared = {"system.taskPrefix": "both"}
     for name, topic in (("a", "t"), ("b", "u")):
         office.create(a_datastream(name, topic, metadata=shared, limits=TaskLimits(1, 3)))
@@ -334,7 +334,9 @@ def test_members_of_a_group_have_limits_that_agree(office: Office) -> None:
         ("start", {"start": StartPosition.LATEST}),
     ],
 )
-def test_who_joins_a_group_is_as_its_members_are(office: Office, what: str, foreign: dict[str, Any]) -> None:
+def test_who_joins_a_group_is_as_its_members_are(
+    office: ControlRig, what: str, foreign: dict[str, Any]
+) -> None:
     office.create(a_datastream("orders", "t"))
     metadata = {"system.taskPrefix": "orders", **foreign.get("metadata", {})}
     stranger = a_datastream("stranger", "t", **{**foreign, "metadata": metadata})
@@ -345,7 +347,7 @@ def test_who_joins_a_group_is_as_its_members_are(office: Office, what: str, fore
     assert office.definitions.get(stranger.name)
 
 
-def test_a_change_that_costs_nobody_anything_asks_no_cluster(office: Office) -> None:
+def test_a_change_that_costs_nobody_anything_asks_no_cluster(office: ControlRig) -> None:
     office.create(a_datastream("orders", "t"))
     asked = office.clusters[SOURCE].asked
     before = office.definitions.get(ORDERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirror.coordination.matching import TopicMatching, meant_otherwise
+from mirror.coordination.matching import TopicMatching, dotted_names
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.builders import SOURCE, a_datastream, partitions
@@ -73,4 +73,4 @@ def test_an_expression_is_tried_once_on_a_topic() -> None:
 
 
 def test_a_dot_that_stands_for_another_character_names_no_topic() -> None:
-    assert meant_otherwise({"a.b", "c.d"}, {"a-b", "c.de"}) == {"a.b"}
+    assert dotted_names({"a.b", "c.d"}, {"a-b", "c.de"}) == {"a.b"}

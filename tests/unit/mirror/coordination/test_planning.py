@@ -202,7 +202,7 @@ def test_a_group_that_cannot_be_planned_keeps_its_tasks_and_the_others_are_plann
     assert GROUP in str(error)
 
 
-class Inventing:
+class ExtraPartitionPlanner:
     """A planner that places what nobody asked for."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
@@ -211,13 +211,13 @@ class Inventing:
 
 
 def test_a_partition_that_nobody_asked_for_is_refused() -> None:
-    decision = decide(a_world(), Inventing(), CAPACITY, 1)
+    decision = decide(a_world(), ExtraPartitionPlanner(), CAPACITY, 1)
     (problem,) = decision.problems.values()
     assert isinstance(problem, PlanRejected)
     assert re.match(r"made-up-7\b.*\borders\b", str(problem))
 
 
-class Misnaming:
+class SameNamePlanner:
     """A planner whose tasks have one name, whichever group they are of."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
@@ -226,7 +226,7 @@ class Misnaming:
 
 def test_no_group_takes_a_task_of_another_by_its_name() -> None:
     datastreams = (a_datastream(topics="t"), a_datastream("users", "other"))
-    decision = decide(a_world(datastreams=datastreams), Misnaming(), CAPACITY, 1)
+    decision = decide(a_world(datastreams=datastreams), SameNamePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert {group: len(held) for group, held in decision.plan.planned.items()} == {"orders": 2}
     problem = decision.problems[GroupName("users")]

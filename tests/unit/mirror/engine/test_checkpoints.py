@@ -8,7 +8,7 @@ import pytest
 
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from tests.fakes.broker.faults import Asked, Code, Delay, Drop
+from tests.fakes.broker.faults import HandledRequest, Code, Delay, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE = 0
@@ -26,7 +26,7 @@ def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str
     fakes.run_to("t", 10)
 
 
-def having(content: bytes) -> Callable[[Asked], bool]:
+def having(content: bytes) -> Callable[[HandledRequest], bool]:
     """Produce requests whose records have this content."""
     return lambda asked: any(
         content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data

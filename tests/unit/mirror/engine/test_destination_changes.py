@@ -11,7 +11,7 @@ from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import COMMIT, Content, build, marker
-from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
+from tests.fakes.broker.faults import HandledRequest, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.transactions import LAST_EPOCH
 
@@ -65,7 +65,7 @@ def test_a_checkpoint_while_an_owner_is_noted_does_not_hide_that_it_writes(fakes
     fakes.make_topic("t")
     fakes.write("t", 0, 5)
 
-    def of_progress(content: bytes) -> Callable[[Asked], bool]:
+    def of_progress(content: bytes) -> Callable[[HandledRequest], bool]:
         return lambda asked: _holds(asked, b"g-t/t/0") and _holds(asked, content)
 
     fakes.target.faults.plant(PRODUCE, Delay(2.0, applied=True), fits=of_progress(b'"clean":false'))
@@ -574,11 +574,11 @@ def test_a_batch_that_is_always_called_damaged_pauses_its_lane(fakes: MirroredFa
     fakes.check("t")
 
 
-def _is_progress(asked: Asked) -> bool:
+def _is_progress(asked: HandledRequest) -> bool:
     return _holds(asked, b"g-t/t/")
 
 
-def _holds(asked: Asked, content: bytes) -> bool:
+def _holds(asked: HandledRequest, content: bytes) -> bool:
     return any(
         content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data
     )

@@ -10,7 +10,7 @@ import pytest
 from mirror.model.datastreams.lanes import LanePaused, LaneStopped, PauseCause
 from mirror.model.metrics import MirrorMetric, latency_bucket
 from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, LanePosition, Retention
-from mirror.replication.reports.measurements import is_heard, lag_ms
+from mirror.replication.reports.measurements import has_response, lag_ms
 from tests.fakes.broker import batches
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.faults import Delay
@@ -32,7 +32,7 @@ def said(fakes: MirroredFakes) -> tuple[MirrorMetric, LanePosition]:
 
 def age(fakes: MirroredFakes) -> int | None:
     lane = fakes.lane("t")
-    return lag_ms(lane, fakes.clock.now_ms(), is_heard=is_heard(lane, fakes.clock.monotonic()))
+    return lag_ms(lane, fakes.clock.now_ms(), has_response=has_response(lane, fakes.clock.monotonic()))
 
 
 def cause(fakes: MirroredFakes) -> PauseCause:

@@ -11,7 +11,7 @@ from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnL
 from tests.fakes.broker import batches
 from tests.fakes.broker.accounts import check_accounts, letters_of
 from tests.fakes.broker.batches import Content
-from tests.fakes.broker.faults import Asked, Drop
+from tests.fakes.broker.faults import HandledRequest, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, FETCH = 0, 1
@@ -20,7 +20,7 @@ LEAVING = [OnRejection.SKIP, OnRejection.DEAD_LETTER]
 SAFE = [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE]
 
 
-def is_checkpoint(asked: Asked) -> bool:
+def is_checkpoint(asked: HandledRequest) -> bool:
     """Whether the request writes the lane's progress behind the beginning."""
     parts = [bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data]
     return any(b"g-t/t/" in part and b'"next_offset":0' not in part for part in parts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Asked, Drop, Fault, Run
+from tests.fakes.broker.faults import HandledRequest, Drop, Fault, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, LIST_OFFSETS, INIT, ADD, END = 0, 2, 22, 24, 26
@@ -112,7 +112,7 @@ def test_an_election_between_two_transactions_makes_nothing_visible_twice(
     assert len(fakes.lane("t").gaps) == 1
 
 
-def _is_of_lane(asked: Asked) -> bool:
+def _is_of_lane(asked: HandledRequest) -> bool:
     parts = [bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data]
     return any(b"key" in part for part in parts)
 

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
-from tests.fakes.broker.faults import Asked, Code, Delay, Drop, Gate, Hold
+from tests.fakes.broker.faults import HandledRequest, Code, Delay, Drop, Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, LIST_OFFSETS, METADATA = 0, 2, 3
@@ -228,7 +228,7 @@ def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fiel
     fakes.run_until(lambda: fakes.lane("t").position == 300, "all is read")
 
 
-def has_records(asked: Asked) -> bool:
+def has_records(asked: HandledRequest) -> bool:
     """A produce request with what `write` has written, not with progress."""
     parts = (part for topic in asked.message.topic_data for part in topic.partition_data)
     return any(b"key" in bytes(part.records) for part in parts)

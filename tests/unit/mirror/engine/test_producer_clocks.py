@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS
-from mirror.replication.reports.measurements import is_heard, lag_ms
+from mirror.replication.reports.measurements import has_response, lag_ms
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -60,7 +60,7 @@ class Producers:
     @property
     def age_ms(self) -> int | None:
         lane, now = self.fakes.lane("t"), self.fakes.clock.monotonic()
-        return lag_ms(lane, self.fakes.clock.now_ms(), is_heard=is_heard(lane, now))
+        return lag_ms(lane, self.fakes.clock.now_ms(), has_response=has_response(lane, now))
 
 
 @pytest.fixture

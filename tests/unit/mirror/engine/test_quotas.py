@@ -15,7 +15,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.live_lane import LiveLane
 from mirror.worker.protocol import CopySums
 from mirror.worker.reports import CopyReports
-from tests.fakes.broker.faults import Asked, Delay, Throttle
+from tests.fakes.broker.faults import HandledRequest, Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
@@ -191,7 +191,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     lane = fakes.lane("t")
     topic = fakes.target.topics["t"].identity
 
-    def concerns(asked: Asked) -> bool:
+    def concerns(asked: HandledRequest) -> bool:
         return topic in [one.topic_id for one in asked.message.topic_data]
 
     fakes.target.faults.plant(PRODUCE, Throttle(20_000), fits=concerns)
@@ -251,7 +251,7 @@ def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: M
         fakes.engine.metrics()
         assert not fakes.engine.unanswered()
         now = fakes.clock.monotonic()
-        longest = max(longest, *(now - lane.identity_asked_at for lane in lanes))
+        longest = max(longest, *(now - lane.identity_requested_at for lane in lanes))
     assert longest > 2, "some have waited"
 
 

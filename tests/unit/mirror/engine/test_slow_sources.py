@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.replication.reports.measurements import is_heard, lag_ms
+from mirror.replication.reports.measurements import has_response, lag_ms
 from tests.fakes.broker.faults import Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -34,7 +34,7 @@ def ages(fakes: MirroredFakes, partitions: int = 2) -> list[int | None]:
     """What is said of the age of what waits."""
     now, now_ms = fakes.clock.monotonic(), fakes.clock.now_ms()
     lanes = [fakes.lane("t", number) for number in range(partitions)]
-    return [lag_ms(lane, now_ms, is_heard=is_heard(lane, now)) for lane in lanes]
+    return [lag_ms(lane, now_ms, has_response=has_response(lane, now)) for lane in lanes]
 
 
 def run_without_zero(fakes: MirroredFakes, seconds: float) -> None:

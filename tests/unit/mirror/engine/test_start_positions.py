@@ -11,7 +11,7 @@ from mirror.model.datastreams.lanes import LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.contents import committed
-from tests.fakes.broker.faults import Asked, Code, Gate, Hold, Run
+from tests.fakes.broker.faults import HandledRequest, Code, Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
 LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 2, 9, 10
@@ -125,9 +125,9 @@ def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
     """By time nothing is found, then there is a record that is young enough: it lies in front of the end."""
     fakes.make_topic("t")
     write_at(fakes, 1_000_000, 0, 1, 2)
-    asked: list[Asked] = []
+    asked: list[HandledRequest] = []
 
-    def is_second(one: Asked) -> bool:
+    def is_second(one: HandledRequest) -> bool:
         asked.append(one)
         return len(asked) == 2
 

@@ -18,7 +18,7 @@ from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnRejection
 from tests.fakes.broker import batches
-from tests.fakes.broker.accounts import Letter, check_accounts, letters_of
+from tests.fakes.broker.accounts import DeadLetter, check_accounts, letters_of
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -224,7 +224,7 @@ def expect_policy(fakes: MirroredFakes, log: Log, case: Case, *, is_exact: bool)
     assert lane.ledger.total(OffsetClass.FILTERED) == (left_out if is_skipped else 0)
     assert lane.ledger.total(OffsetClass.DEAD_LETTERED) == (0 if is_skipped else left_out)
     letters = letters_of(fakes, "t")
-    assert set(letters) == (set() if is_skipped or case.passes else {Letter(log.first, log.bad)})
+    assert set(letters) == (set() if is_skipped or case.passes else {DeadLetter(log.first, log.bad)})
     assert len(letters) <= 1 or not is_exact
     assert not fakes.pauses(lane.key)
 

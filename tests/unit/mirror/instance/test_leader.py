@@ -36,7 +36,7 @@ from tests.patience import wait_until
 _S = DatastreamStatus
 
 
-class House:
+class LeaderService:
     """A service with one instance, its leader, and two clusters."""
 
     def __init__(self, **more: object) -> None:
@@ -89,12 +89,12 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def house() -> LeaderService:
+    return LeaderService()
 
 
 def test_what_a_look_writes_of_many_datastreams_is_written_together() -> None:
-    house = House()
+    house = LeaderService()
     house.create(*(a_datastream(f"d{number}", f"t{number}") for number in range(250)))
     begin = len(house.session.log)
     house.tick()
@@ -111,7 +111,7 @@ def test_what_a_look_writes_of_many_datastreams_is_written_together() -> None:
     assert len([one for one in house.session.log[begin:] if one.path.startswith("/problems/d")]) <= 253
 
 
-def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: House) -> None:
+def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t", naming=TopicNaming("copy.*")))
     said = house.tick()
     assert house.status("orders") is _S.READY
@@ -121,14 +121,14 @@ def test_a_new_datastream_is_prepared_made_ready_and_planned_in_one_tick(house: 
     assert house.leader.is_leading
 
 
-def test_nothing_new_is_no_new_epoch(house: House) -> None:
+def test_nothing_new_is_no_new_epoch(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     assert "no change" in house.tick(3)
     assert house.epoch() == 1
 
 
-def test_only_the_first_to_arrive_leads(house: House) -> None:
+def test_only_the_first_to_arrive_leads(house: LeaderService) -> None:
     second = LeaderRig(house.server.session(), house.clusters, house.clock)
     me = house.join("two")
     second.leader.joined(me)
@@ -141,7 +141,7 @@ def test_only_the_first_to_arrive_leads(house: House) -> None:
     assert house.epoch() == 1
 
 
-def test_an_instance_without_a_place_does_not_lead(house: House) -> None:
+def test_an_instance_without_a_place_does_not_lead(house: LeaderService) -> None:
     house.leader.joined(None)
     house.create(a_datastream("orders", "t"))
     assert house.tick() == "one leads"
@@ -149,7 +149,7 @@ def test_an_instance_without_a_place_does_not_lead(house: House) -> None:
     assert house.epoch() == 0
 
 
-def test_new_partitions_and_topics_are_found_and_grown_at_the_destination(house: House) -> None:
+def test_new_partitions_and_topics_are_found_and_grown_at_the_destination(house: LeaderService) -> None:
     house.create(a_datastream("orders", ".*"))
     house.tick()
     house.source.grow("t", 3)
@@ -159,7 +159,7 @@ def test_new_partitions_and_topics_are_found_and_grown_at_the_destination(house:
     assert house.destination.list_topics() == {"t": 3, "u": 1}
 
 
-def test_a_source_that_does_not_answer_changes_nothing_until_it_does(house: House) -> None:
+def test_a_source_that_does_not_answer_changes_nothing_until_it_does(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     house.source.failure = Unreachable("no answer")
@@ -171,7 +171,7 @@ def test_a_source_that_does_not_answer_changes_nothing_until_it_does(house: Hous
     assert len(house.planned()) == 5
 
 
-def test_a_destination_that_does_not_answer_is_shown_and_tried_again(house: House) -> None:
+def test_a_destination_that_does_not_answer_is_shown_and_tried_again(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.destination.failure = Unreachable("destination is down")
     house.tick()
@@ -184,7 +184,7 @@ def test_a_destination_that_does_not_answer_is_shown_and_tried_again(house: Hous
 
 @pytest.mark.parametrize("status", [_S.PAUSED, _S.STOPPING, _S.DELETING])
 def test_trouble_with_a_datastream_that_is_no_longer_mirrored_is_forgotten(
-    house: House, status: DatastreamStatus
+    house: LeaderService, status: DatastreamStatus
 ) -> None:
     house.create(a_datastream("orders", "t"))
     house.destination.failure = Unreachable("destination is down")
@@ -194,7 +194,7 @@ def test_trouble_with_a_datastream_that_is_no_longer_mirrored_is_forgotten(
     assert house.ill() == []
 
 
-def test_trouble_that_a_leader_saw_is_not_its_own_once_it_does_not_lead(house: House) -> None:
+def test_trouble_that_a_leader_saw_is_not_its_own_once_it_does_not_lead(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.destination.failure = Unreachable("destination is down")
     house.tick()
@@ -203,7 +203,7 @@ def test_trouble_that_a_leader_saw_is_not_its_own_once_it_does_not_lead(house: H
     assert house.ill() == []
 
 
-def test_a_stopping_datastream_is_stopped_once_nothing_of_it_is_planned(house: House) -> None:
+def test_a_stopping_datastream_is_stopped_once_nothing_of_it_is_planned(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     house.set_status("orders", _S.STOPPING)
@@ -213,7 +213,7 @@ def test_a_stopping_datastream_is_stopped_once_nothing_of_it_is_planned(house: H
     assert house.status("orders") is _S.STOPPED
 
 
-def test_a_deleted_datastream_disappears(house: House) -> None:
+def test_a_deleted_datastream_disappears(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     house.set_status("orders", _S.DELETING)
@@ -224,7 +224,7 @@ def test_a_deleted_datastream_disappears(house: House) -> None:
     assert house.destination.list_topics() == {"t": 2, "u.t": 2}
 
 
-def test_what_was_adopted_is_kept_until_the_last_of_its_group_is_gone(house: House) -> None:
+def test_what_was_adopted_is_kept_until_the_last_of_its_group_is_gone(house: LeaderService) -> None:
     house.destination.create(TopicDescription("t", 2))
     shared = {"system.taskPrefix": "both"}
     house.create(a_datastream("a", "t", metadata=shared), a_datastream("b", "u", metadata=shared))
@@ -239,7 +239,7 @@ def test_what_was_adopted_is_kept_until_the_last_of_its_group_is_gone(house: Hou
 
 @pytest.mark.parametrize(("status", "end"), [(_S.STOPPING, _S.STOPPED), (_S.DELETING, None)])
 def test_a_member_of_a_group_ends_although_the_others_go_on(
-    house: House, status: DatastreamStatus, end: DatastreamStatus | None
+    house: LeaderService, status: DatastreamStatus, end: DatastreamStatus | None
 ) -> None:
     house.source.create(TopicDescription("u", 1))
     shared = {"system.taskPrefix": "both"}
@@ -253,7 +253,7 @@ def test_a_member_of_a_group_ends_although_the_others_go_on(
     assert names == ({"a": end, "b": _S.READY} if end else {"b": _S.READY})
 
 
-def test_a_name_that_is_used_again_has_its_new_destination_prepared(house: House) -> None:
+def test_a_name_that_is_used_again_has_its_new_destination_prepared(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     house.set_status("orders", _S.DELETING)
@@ -263,7 +263,7 @@ def test_a_name_that_is_used_again_has_its_new_destination_prepared(house: House
     assert house.destination.list_topics() == {"t": 2, "copy.t": 2}
 
 
-def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
+def test_a_request_is_answered_by_a_plan_and_taken(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     MeasuredLoads(house.session).publish(
@@ -278,7 +278,7 @@ def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
     assert house.rig.stores.requests.pending() == ()
 
 
-def test_a_request_that_changes_nothing_is_taken_too(house: House) -> None:
+def test_a_request_that_changes_nothing_is_taken_too(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), False, "a test", "to see", 5))
@@ -287,7 +287,7 @@ def test_a_request_that_changes_nothing_is_taken_too(house: House) -> None:
     assert house.rig.stores.requests.pending() == ()
 
 
-def test_every_plan_is_told_with_its_moves(house: House) -> None:
+def test_every_plan_is_told_with_its_moves(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     assert [one.kind for one in house.rig.told] == ["plan", "datastream", "move", "move"]
@@ -303,7 +303,7 @@ class Failing:
 
 
 def test_whatever_ails_the_provider_placement_goes_on_by_count() -> None:
-    house = House(provider=Failing())
+    house = LeaderService(provider=Failing())
     house.create(a_datastream("orders", "t"))
     house.tick()
     assert len(house.planned()) == 2
@@ -317,7 +317,7 @@ class Rejecting:
 
 
 def test_a_group_that_cannot_be_planned_is_no_reason_to_stop() -> None:
-    house = House(planner=Rejecting())
+    house = LeaderService(planner=Rejecting())
     house.create(a_datastream("orders", "t"))
     assert "no change" in house.tick()
 
@@ -325,7 +325,7 @@ def test_a_group_that_cannot_be_planned_is_no_reason_to_stop() -> None:
 @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(0, 45))
 def test_whichever_request_fails_the_next_tick_finishes_the_work(
-    house: House, number: int, after_effect: bool
+    house: LeaderService, number: int, after_effect: bool
 ) -> None:
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     begin = len(house.session.log)
@@ -341,7 +341,7 @@ def test_whichever_request_fails_the_next_tick_finishes_the_work(
     assert set(told) == set(range(1, house.epoch() + 1))
 
 
-def test_a_damaged_definition_does_not_end_the_leader(house: House) -> None:
+def test_a_damaged_definition_does_not_end_the_leader(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     house.session.create("/datastreams/broken", b'{"name":"broken"}')
@@ -355,7 +355,7 @@ def test_a_damaged_definition_does_not_end_the_leader(house: House) -> None:
 
 
 def test_what_runs_of_a_definition_that_becomes_damaged_goes_on_also_under_another_leader() -> None:
-    house = House()
+    house = LeaderService()
     house.source.create(TopicDescription("u", 2))
     house.create(a_datastream("orders", "t"), a_datastream("users", "u"))
     house.tick(2)
@@ -379,7 +379,7 @@ DAMAGES = [b"", b"?", b"{}"]
 
 
 @pytest.mark.parametrize("data", DAMAGES)
-def test_a_damaged_commit_marker_is_healed_and_no_task_changes(house: House, data: bytes) -> None:
+def test_a_damaged_commit_marker_is_healed_and_no_task_changes(house: LeaderService, data: bytes) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     before = PlanStore(house.server.session(), "r").read().plan
@@ -395,7 +395,7 @@ def test_a_damaged_commit_marker_is_healed_and_no_task_changes(house: House, dat
 
 @pytest.mark.parametrize("data", DAMAGES)
 def test_a_leader_that_is_new_heals_the_marker_too_and_keeps_tasks_where_they_run(
-    house: House, data: bytes
+    house: LeaderService, data: bytes
 ) -> None:
     house.join("two")
     house.create(a_datastream("orders", "t", limits=TaskLimits(min_tasks=2)))
@@ -412,7 +412,7 @@ def test_a_leader_that_is_new_heals_the_marker_too_and_keeps_tasks_where_they_ru
     assert (healed.tasks, healed.epoch > before.epoch) == (before.tasks, True)
 
 
-def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: House) -> None:
+def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     planned, epoch = house.planned(), house.epoch()
@@ -422,7 +422,7 @@ def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: House) -> Non
         Fault(after_effect=False) if one.is_write and "/plan" in one.path else None
     )
     house.clock.advance(10)
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert len(house.session.log) > number
     house.session.script = lambda _: None
     house.tick()
@@ -430,7 +430,7 @@ def test_a_healing_that_breaks_off_is_done_by_the_next_look(house: House) -> Non
     assert house.epoch() > epoch
 
 
-def test_a_plan_after_one_that_was_deleted_has_an_epoch_that_nobody_obeys(house: House) -> None:
+def test_a_plan_after_one_that_was_deleted_has_an_epoch_that_nobody_obeys(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     members = Membership(house.session)
@@ -441,7 +441,7 @@ def test_a_plan_after_one_that_was_deleted_has_an_epoch_that_nobody_obeys(house:
     assert house.epoch() == 42
 
 
-def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:
+def test_a_leader_that_was_overtaken_publishes_nothing(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     other = PlanStore(house.server.session(), "other")
@@ -464,7 +464,7 @@ def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:
     assert house.epoch() == 3
 
 
-def test_the_services_own_topics_are_made_when_their_cluster_answers(house: House) -> None:
+def test_the_services_own_topics_are_made_when_their_cluster_answers(house: LeaderService) -> None:
     house.rig.topic_discovery.need_topic(DESTINATION, TopicDescription("own", 4))
     house.destination.failure = Unreachable("not yet")
     house.tick()
@@ -473,7 +473,7 @@ def test_the_services_own_topics_are_made_when_their_cluster_answers(house: Hous
     assert house.destination.list_topics() == {"own": 4}
 
 
-def test_the_thread_ticks_when_it_is_woken_and_ends(house: House) -> None:
+def test_the_thread_ticks_when_it_is_woken_and_ends(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.leader.start()
     wait_until(lambda: house.epoch() == 1)
@@ -491,7 +491,7 @@ class Broken(FakeTopicAdmin):
         raise RecursionError("too deep")
 
 
-def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(house: House) -> None:
+def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(house: LeaderService) -> None:
     elsewhere = ClusterRef("elsewhere")
     broken = house.clusters[elsewhere] = Broken()
     house.create(a_datastream("bad", "t", destination=elsewhere), a_datastream("orders", "t"))
@@ -517,7 +517,9 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
     assert len({one.event_key for one in told}) == 2
 
 
-def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(house: House) -> None:
+def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is_gone(
+    house: LeaderService,
+) -> None:
     refused: dict[DatastreamName, str] = {}
     house.rig.judge_by(RouteVerdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
@@ -532,7 +534,7 @@ def test_a_datastream_that_must_not_be_mirrored_has_no_tasks_until_the_reason_is
     assert house.ill() == []
 
 
-def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> None:
+def test_a_check_that_fails_leaves_refused_what_was_refused(house: LeaderService) -> None:
     refused: dict[DatastreamName, str] = {DatastreamName("users"): "a loop"}
     house.rig.judge_by(RouteVerdict(refused, {}))
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
@@ -546,7 +548,7 @@ def test_a_check_that_fails_leaves_refused_what_was_refused(house: House) -> Non
     assert house.planned() == {"orders:t-0", "orders:t-1"}
 
 
-def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: House) -> None:
+def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     requests = house.rig.stores.requests
@@ -559,7 +561,7 @@ def test_a_request_that_cannot_be_carried_out_is_answered_with_an_event(house: H
     assert "nowhere" in told["orders"]
 
 
-def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: House) -> None:
+def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.destination.failure = Unreachable("destination is down")
     house.tick()
@@ -573,7 +575,7 @@ def test_a_new_leader_goes_on_with_the_problems_that_the_last_one_found(house: H
     assert [one for one in second.told if one.kind == "problem"] == []
 
 
-class Whimsical:
+class ScriptedPlanner:
     """A planner with a bug for one group."""
 
     def __init__(self, *answers: object) -> None:
@@ -606,14 +608,14 @@ class Whimsical:
     ids=["recursion", "memory", "twice", "no number"],
 )
 def test_a_group_that_breaks_the_planner_or_the_plan_is_set_aside_alone(answer: object) -> None:
-    house = House(planner=Whimsical(answer))
+    house = LeaderService(planner=ScriptedPlanner(answer))
     house.create(a_datastream("bad", "t", naming=TopicNaming("b.*")), a_datastream("orders", "t"))
     assert "2 partitions added" in house.tick()
     assert house.planned() == {"orders:t-0", "orders:t-1"}
     assert house.ill() == ["datastream bad"]
 
 
-def test_a_group_whose_name_would_end_the_session_is_set_aside(house: House) -> None:
+def test_a_group_whose_name_would_end_the_session_is_set_aside(house: LeaderService) -> None:
     document = to_document(a_datastream("bad", "t"))
     document["metadata"]["system.taskPrefix"] = "x" * 140_000
     house.session.create("/datastreams/bad", znodes.encode(document))
@@ -623,7 +625,7 @@ def test_a_group_whose_name_would_end_the_session_is_set_aside(house: House) -> 
     assert "system.taskPrefix" in house.rig.stores.problems.all()[DatastreamName("bad")].reason
 
 
-def test_a_datastream_that_cannot_be_changed_or_removed_holds_up_nobody(house: House) -> None:
+def test_a_datastream_that_cannot_be_changed_or_removed_holds_up_nobody(house: LeaderService) -> None:
     house.create(a_datastream("bad", "t", naming=TopicNaming("b.*")), a_datastream("orders", "t"))
     house.tick()
     house.session.create("/datastreams/bad/below")
@@ -635,7 +637,7 @@ def test_a_datastream_that_cannot_be_changed_or_removed_holds_up_nobody(house: H
     assert house.definitions.names() == ("orders",)
 
 
-def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(house: House) -> None:
+def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(house: LeaderService) -> None:
     house.create(a_datastream("a", "t", naming=TopicNaming("a.*")), a_datastream("b", "t"))
     other = DefinitionStore(house.server.session())
 
@@ -653,7 +655,7 @@ def test_somebody_who_changes_a_datastream_meanwhile_wins_and_the_others_go_on(h
     assert house.ill() == []
 
 
-def test_an_error_outside_of_every_bulkhead_does_not_end_the_instance(house: House) -> None:
+def test_an_error_outside_of_every_bulkhead_does_not_end_the_instance(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     failing = [True]
@@ -663,15 +665,15 @@ def test_an_error_outside_of_every_bulkhead_does_not_end_the_instance(house: Hou
             raise KeyError("bug")
 
     house.session.script = script
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert house.ill() == ["leader"]
     assert not house.rig.health.has_died.is_set()
     failing.clear()
-    house.leader._say(house.leader._try_tick())
+    house.leader._log_sentence(house.leader._try_tick())
     assert house.ill() == []
 
 
-def test_a_source_that_does_not_answer_is_its_datastreams_problem(house: House) -> None:
+def test_a_source_that_does_not_answer_is_its_datastreams_problem(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"))
     house.source.failure = Unreachable("gone fishing")
     house.tick()
@@ -681,7 +683,7 @@ def test_a_source_that_does_not_answer_is_its_datastreams_problem(house: House) 
     assert house.ill() == []
 
 
-def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: House) -> None:
+def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     told = TroubleStore(house.server.session())
@@ -695,13 +697,13 @@ def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: Ho
     told.say(7, {})
 
 
-def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: House) -> None:
+def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: LeaderService) -> None:
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     says, problems = TroubleStore(house.server.session()), house.rig.stores.problems
     told = [one for one in house.rig.told if one.kind == "problem"]
-    says.say_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
-    says.say_held_back(8, {GroupName("gone"): "nobody cares"})
+    says.publish_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
+    says.publish_held_back(8, {GroupName("gone"): "nobody cares"})
     house.tick(2)
     name = DatastreamName("orders")
     (remark,) = problems.all().items()
@@ -715,14 +717,14 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     says.say(7, {})
     house.tick(2)
     assert "quota" in problems.all()[name].reason
-    says.say_held_back(7, {})
+    says.publish_held_back(7, {})
     house.tick(2)
     assert problems.all() == {}
     news = [one.sentence for one in house.rig.told if one.kind == "problem"][len(told) :]
     assert [sentence.partition(":")[0] for sentence in news] == ["problem", "resolved"]
 
 
-def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House) -> None:
+def test_what_two_would_write_is_written_by_the_older_one_and_said(house: LeaderService) -> None:
     house.create(
         a_datastream("old", "t", metadata={"system.creation.ms": "1"}),
         a_datastream("new", "t", metadata={"system.creation.ms": "2"}),
@@ -737,7 +739,7 @@ def test_what_two_would_write_is_written_by_the_older_one_and_said(house: House)
     assert house.ill() == []
 
 
-def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
+def test_a_datastream_that_would_copy_back_has_no_tasks(house: LeaderService) -> None:
     there = a_datastream("there", "t", metadata={"system.creation.ms": "1"})
     house.create(there, a_datastream("back", "t", source=DESTINATION, destination=SOURCE))
     for _ in range(3):  # also in the tick that makes the topic which would be copied back
@@ -746,7 +748,7 @@ def test_a_datastream_that_would_copy_back_has_no_tasks(house: House) -> None:
     assert re.search(r"\bsource\b.*\bthere\b", house.problem("back"))
 
 
-def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: House) -> None:
+def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: LeaderService) -> None:
     third = ClusterRef("third")
     house.clusters[third] = FakeTopicAdmin()
     house.create(
@@ -761,7 +763,9 @@ def test_a_ring_is_not_closed_by_the_tick_that_makes_its_topics(house: House) ->
     assert re.search(r"\bsource\b.*\btwo\b", house.problem("three"))
 
 
-def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judged(house: House) -> None:
+def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judged(
+    house: LeaderService,
+) -> None:
     there = a_datastream("there", "t.*", metadata={"system.creation.ms": "1"})
     house.create(there, a_datastream("back", "t.*", source=DESTINATION, destination=SOURCE))
     house.tick()
@@ -781,7 +785,7 @@ def test_topics_that_come_while_the_leader_looks_are_planned_once_they_are_judge
     assert house.planned() == {"there:t-0", "there:t-1", "there:t2-0"}
 
 
-def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: House) -> None:
+def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: LeaderService) -> None:
     elsewhere = ClusterRef("elsewhere")
     house.clusters[elsewhere] = house.clusters[SOURCE]
     house.create(a_datastream("self", "t", destination=elsewhere), a_datastream("orders", "t"))
@@ -793,7 +797,7 @@ def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: House
     assert "same cluster" in verdict.refused[DatastreamName("self")]
 
 
-def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None:
+def test_an_expression_that_matches_nothing_is_remarked_on(house: LeaderService) -> None:
     house.create(a_datastream("nothing", "none"), a_datastream("orders", "t"))
     house.tick()
     problem = house.rig.stores.problems.all()[DatastreamName("nothing")]
@@ -806,7 +810,7 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
     assert house.rig.stores.problems.all() == {}
 
 
-def test_an_exclusion_that_matches_nothing_is_mentioned(house: House) -> None:
+def test_an_exclusion_that_matches_nothing_is_mentioned(house: LeaderService) -> None:
     selection = TopicSelection("t", "paymentz")
     house.create(replace(a_datastream("orders", "t"), selection=selection))
     house.tick()
@@ -818,7 +822,7 @@ def test_an_exclusion_that_matches_nothing_is_mentioned(house: House) -> None:
     assert house.rig.stores.problems.all() == {}
 
 
-def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) -> None:
+def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: LeaderService) -> None:
     rights = dict.fromkeys(house.clusters, ClusterRights(readers=["others"]))
     house.rig.admission = Admission(rights)
     house.create(a_datastream("orders", "t"))
@@ -834,7 +838,9 @@ def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) ->
     assert house.rig.stores.problems.all() == {}
 
 
-def test_a_topic_that_is_named_and_may_not_be_described_is_a_problem_until_it_may(house: House) -> None:
+def test_a_topic_that_is_named_and_may_not_be_described_is_a_problem_until_it_may(
+    house: LeaderService,
+) -> None:
     house.source.topics["u"] = TopicDescription("u", 1)
     house.source.forbidden = {"u", "v"}
     house.create(a_datastream("orders", "^(t|u)$"), a_datastream("others", "t|w", naming=TopicNaming("o.*")))

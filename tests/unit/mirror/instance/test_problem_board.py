@@ -16,7 +16,7 @@ from tests.fakes.node_store import FakeZooKeeper
 NAME, ME = DatastreamName("orders"), InstanceName("one")
 
 
-class Looks:
+class LeaderTicks:
     """A leader's looks, each with the reason that it finds, and the events of all."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Looks:
 
 
 def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
-    looks = Looks()
+    looks = LeaderTicks()
     for reason in ("apart: died 1", "apart: died 2", "held: died 5", "apart: died 2"):
         looks.look(reason)
         looks.look(reason)
@@ -62,14 +62,14 @@ def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
 
 
 def test_reasons_that_change_at_every_look_do_not_fill_the_events() -> None:
-    looks = Looks()
+    looks = LeaderTicks()
     for name in "abcdefghijkl":
         looks.look(f"topic {name} stands still")
     assert looks.told == [f"topic {name} stands still" for name in "abcde"]
 
 
 def test_a_reason_that_could_not_be_told_is_told_at_the_next_look() -> None:
-    looks = Looks()
+    looks = LeaderTicks()
     looks.look("first")
     with pytest.raises(Unreachable):
         looks.look("second", is_away=True)
@@ -78,7 +78,7 @@ def test_a_reason_that_could_not_be_told_is_told_at_the_next_look() -> None:
 
 
 def test_what_comes_and_goes_is_shown_behind_a_remark_and_told_to_nobody() -> None:
-    looks = Looks()
+    looks = LeaderTicks()
     for mention in ("a quota holds it back", ""):
         looks.board.begin()
         looks.board.remark("matches nothing", NAME)

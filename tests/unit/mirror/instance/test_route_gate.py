@@ -26,7 +26,7 @@ from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import PATIENCE_SECONDS
 
 
-class Border:
+class GateRig:
     """A gate before the clusters A, B, C; what has passed is there."""
 
     def __init__(self) -> None:
@@ -71,34 +71,34 @@ class Border:
 
 
 @pytest.fixture
-def border() -> Border:
-    return Border()
+def border() -> GateRig:
+    return GateRig()
 
 
-def test_the_way_back_is_refused_and_names_who_leads_there(border: Border) -> None:
+def test_the_way_back_is_refused_and_names_who_leads_there(border: GateRig) -> None:
     border.passes("there", "A>B", "t")
     border.refuses("t: it may hold records of A, copied by datastream there", "back", "B>A")
     border.passes("other", "B>A", "u")
 
 
-def test_a_ring_is_refused_where_it_closes(border: Border) -> None:
+def test_a_ring_is_refused_where_it_closes(border: GateRig) -> None:
     border.passes("one", "A>B", "t")
     border.passes("two", "B>C", "t")
     border.refuses("t: it may hold records of A", "three", "C>A", "t")
 
 
-def test_a_chain_within_a_cluster_is_foreseen(border: Border) -> None:
+def test_a_chain_within_a_cluster_is_foreseen(border: GateRig) -> None:
     border.refuses(r"2 topics are left out \(x\.t: .*x\.u", "chain", "A>A", naming="x.*")
     border.passes("chain", "A>A", naming="x.*", exclude=r"x\..*")
 
 
-def test_prefixes_both_ways_are_foreseen(border: Border) -> None:
+def test_prefixes_both_ways_are_foreseen(border: GateRig) -> None:
     border.passes("there", "A>B", "t", naming="a.*")
     border.refuses(r"a\.t: it may hold records of A", "back", "B>A", naming="b.*")
     border.passes("back", "B>A", naming="b.*", exclude=r"a\..*")
 
 
-def test_one_cluster_under_two_names_is_refused_also_when_it_is_away_later(border: Border) -> None:
+def test_one_cluster_under_two_names_is_refused_also_when_it_is_away_later(border: GateRig) -> None:
     border.clusters[ClusterRef("alias")] = border.clusters[ClusterRef("A")]
     border.refuses("same cluster", "self", "A>alias")
     border.clusters[ClusterRef("A")].failure = Unreachable("gone")
@@ -107,13 +107,13 @@ def test_one_cluster_under_two_names_is_refused_also_when_it_is_away_later(borde
     border.refuses("same cluster", "self", "A>alias")
 
 
-def test_a_destination_topic_has_one_writer(border: Border) -> None:
+def test_a_destination_topic_has_one_writer(border: GateRig) -> None:
     border.passes("one", "A>C", "t")
     border.refuses("t: datastream one already writes", "two", "B>C")
     border.passes("two", "B>C", "u")
 
 
-def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -> None:
+def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: GateRig) -> None:
     border.passes("one", "A>C", "t")
     border.passes("other", "A>C", "u")
     border.refuses("datastream one already writes", "two", "B>C", "t")
@@ -129,28 +129,28 @@ def test_who_is_gone_or_has_changed_meanwhile_holds_nothing_up(border: Border) -
         border.refuses("datastream one already writes", "two", "B>C", "t")
 
 
-def test_writers_that_agree_share_a_destination(border: Border) -> None:
+def test_writers_that_agree_share_a_destination(border: GateRig) -> None:
     shared = {"headrace.shared-destination": "true"}
     border.passes("one", "A>C", "t", metadata=shared)
     border.refuses("datastream one", "two", "B>C", "t")
     border.passes("two", "B>C", "t", metadata=shared)
 
 
-def test_what_is_copied_already_is_not_taken_away(border: Border) -> None:
+def test_what_is_copied_already_is_not_taken_away(border: GateRig) -> None:
     """`b.t` is at A by nature, and the new datastream would make topics of such names there."""
     border.clusters[ClusterRef("A")] = FakeTopicAdmin(**{"b.t": 1})
     border.passes("there", "A>B", naming="a.*")
     border.refuses(r"datastream there .*b\.t", "back", "B>A", "u|t", "b.*")
 
 
-def test_a_cluster_that_cannot_be_asked_refuses_nothing(border: Border) -> None:
+def test_a_cluster_that_cannot_be_asked_refuses_nothing(border: GateRig) -> None:
     for cluster in border.clusters.values():
         cluster.failure = Unreachable("gone")
     border.passes("there", "A>B")
     border.passes("back", "B>A")
 
 
-def test_what_a_plan_says_counts_where_the_source_cannot_be_asked(border: Border) -> None:
+def test_what_a_plan_says_counts_where_the_source_cannot_be_asked(border: GateRig) -> None:
     border.passes("one", "A>C", "t")
     border.clusters[ClusterRef("A")].failure = Unreachable("gone")
     PlanStore(border.session, "leader").publish(a_plan(a_task("one-0", ["t-0"])), NO_PLAN)
@@ -173,7 +173,7 @@ class FrozenAdmin(FakeTopicAdmin):
         return super().cluster_id()
 
 
-def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: Border) -> None:
+def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: GateRig) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
     questions = ClusterRequests(lambda cluster: border.clusters[cluster], PATIENCE_SECONDS)
     border.gate = gate_with(border, questions)
@@ -189,7 +189,7 @@ def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: Bo
 
 
 def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuses_nothing(
-    border: Border,
+    border: GateRig,
 ) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
     questions = ClusterRequests(lambda cluster: border.clusters[cluster], 0.01)
@@ -200,7 +200,7 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
     frozen.thaw.set()
 
 
-def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: Border) -> bool:
+def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: GateRig) -> bool:
     """As the gate's rule says, worked out with every datastream and every topic."""
     topics = {cluster: tuple(admin.topics) for cluster, admin in border.clusters.items()}
     route_map = RouteMap(ClusterIds(border.session), OWN_TOPICS)
@@ -215,7 +215,7 @@ def _refused_among_all(new: Datastream, there: Sequence[Datastream], border: Bor
 
 @pytest.mark.parametrize("seed", range(30))
 def test_who_is_far_from_a_new_one_changes_nothing_of_what_is_refused(seed: int) -> None:
-    border, chance, outcomes = Border(), random.Random(seed), set[bool]()
+    border, chance, outcomes = GateRig(), random.Random(seed), set[bool]()
     for admin in border.clusters.values():
         admin.topics |= FakeTopicAdmin(v=1, w=1).topics
     for number in range(25):
@@ -223,7 +223,7 @@ def test_who_is_far_from_a_new_one_changes_nothing_of_what_is_refused(seed: int)
         topics = "|".join(chance.sample(["t", "u", "v", "w", "x[.]t"], chance.randint(1, 2)))
         naming = chance.choice(["x.*"] if ends[0] == ends[1] else ["*", "x.*", "y.*"])
         group = chance.choice([{}, {}, {"system.taskPrefix": f"g{chance.randint(0, 2)}"}])
-        candidate = Border.of(
+        candidate = GateRig.of(
             f"d{number}", ">".join(ends), topics, naming, {**group, "system.creation.ms": str(number)}
         )
         expected = _refused_among_all(candidate, border.there, border)
@@ -237,7 +237,7 @@ def test_who_is_far_from_a_new_one_changes_nothing_of_what_is_refused(seed: int)
     assert outcomes == {True, False}
 
 
-def test_a_cluster_is_the_same_as_those_that_call_themselves_so(border: Border) -> None:
+def test_a_cluster_is_the_same_as_those_that_call_themselves_so(border: GateRig) -> None:
     a, b, c = map(ClusterRef, "ABC")
     assert border.gate.same_as(a, [b, c]) == []
     border.clusters[b].identity = border.clusters[a].identity
@@ -245,7 +245,7 @@ def test_a_cluster_is_the_same_as_those_that_call_themselves_so(border: Border) 
     assert other_gate(border).same_as(c, []) == []
 
 
-def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> None:
+def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: GateRig) -> None:
     a, b, c = map(ClusterRef, "ABC")
     border.clusters[a].failure = Unreachable("gone fishing")
     assert border.gate.same_as(a, [b, c]) == [b, c]
@@ -256,11 +256,11 @@ def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> No
     assert other_gate(border).same_as(a, [b, c]) == []  # what anybody has learnt of it still counts
 
 
-def gate_with(border: Border, questions: ClusterRequests) -> RouteGate:
+def gate_with(border: GateRig, questions: ClusterRequests) -> RouteGate:
     route_map, plans = RouteMap(ClusterIds(border.session), OWN_TOPICS), PlanStore(border.session, "gate")
     known = KnownClusters(border.session)
     return RouteGate(route_map, known, questions, LatestPlan(plans), border.clock)
 
 
-def other_gate(border: Border) -> RouteGate:
+def other_gate(border: GateRig) -> RouteGate:
     return gate_of(border.session, border.clusters, border.clock)

@@ -33,7 +33,7 @@ class Session:
         self._nodes.expire()
 
 
-class Whole:
+class ServiceRig:
     def __init__(self, failure: Exception | None = None, prepare: Callable[[], None] | None = None) -> None:
         self.server = FakeZooKeeper()
         self.follower = FollowerRig(self.server)
@@ -50,7 +50,7 @@ class Whole:
 
 
 def test_it_starts_leads_and_leaves_nothing_behind() -> None:
-    whole = Whole()
+    whole = ServiceRig()
     whole.instance.start()
     wait_until(lambda: whole.leader.leader.is_leading)
     whole.instance.stop(5.0)
@@ -62,7 +62,7 @@ def test_it_starts_leads_and_leaves_nothing_behind() -> None:
 
 
 def test_without_zookeeper_nothing_is_started() -> None:
-    whole = Whole(failure=Unreachable("no answer"))
+    whole = ServiceRig(failure=Unreachable("no answer"))
     with pytest.raises(Unreachable):
         whole.instance.start()
     assert whole.session.said == ["start"]
@@ -73,7 +73,7 @@ def test_a_newer_root_ends_the_session_that_was_begun() -> None:
     def refuse() -> None:
         raise NewerFormat("too new")
 
-    whole = Whole(prepare=refuse)
+    whole = ServiceRig(prepare=refuse)
     with pytest.raises(NewerFormat):
         whole.instance.start()
     assert whole.session.said == ["start", "stop"]

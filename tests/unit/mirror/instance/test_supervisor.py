@@ -43,7 +43,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 ROOT = Path(__file__).parents[4]
 
 
-class Crew:
+class SupervisedWorkers:
     """A supervisor whose workers behave as they are told to; the last behaviour is for all that follow."""
 
     def __init__(self, workers: int, *behaviours: str, silence_seconds: float = 1e9) -> None:
@@ -91,11 +91,11 @@ class Crew:
 
 
 @pytest.fixture
-def new_crew() -> Iterator[Callable[..., Crew]]:
-    made: list[Crew] = []
+def new_crew() -> Iterator[Callable[..., SupervisedWorkers]]:
+    made: list[SupervisedWorkers] = []
 
-    def make(workers: int, *behaviours: str, **limits: float) -> Crew:
-        made.append(Crew(workers, *behaviours, **limits))
+    def make(workers: int, *behaviours: str, **limits: float) -> SupervisedWorkers:
+        made.append(SupervisedWorkers(workers, *behaviours, **limits))
         made[-1].supervisor.start()
         return made[-1]
 
@@ -104,7 +104,7 @@ def new_crew() -> Iterator[Callable[..., Crew]]:
         crew.end()
 
 
-NewCrew = Callable[..., Crew]
+NewCrew = Callable[..., SupervisedWorkers]
 
 
 def test_lanes_start_copy_and_stop(new_crew: NewCrew) -> None:
@@ -287,11 +287,11 @@ def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew:
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 
-    def is_heard() -> bool:
+    def has_response() -> bool:
         crew.supervisor.restart_dead()
         return other.has_taken_all
 
-    wait_until(is_heard, interval_seconds=0.01)
+    wait_until(has_response, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
     for _ in range(30):
         crew.clock.advance(2)
@@ -570,14 +570,14 @@ def test_a_lane_that_cannot_be_sent_is_set_aside_alone(new_crew: NewCrew) -> Non
     assert bad.key not in crew.supervisor.lanes
 
 
-def look(crew: Crew, seconds: float, step: float = 1.0) -> None:
+def look(crew: SupervisedWorkers, seconds: float, step: float = 1.0) -> None:
     """Look at the workers again and again over that time."""
     for _ in range(int(seconds / step)):
         crew.clock.advance(step)
         crew.supervisor.restart_dead()
 
 
-def frozen_crew(new_crew: NewCrew, workers: int = 1) -> Crew:
+def frozen_crew(new_crew: NewCrew, workers: int = 1) -> SupervisedWorkers:
     """The first worker copies a lane, and stands still."""
     crew = new_crew(workers, "obedient", silence_seconds=20.0)
     crew.until(lambda: crew.supervisor.is_ready)

@@ -25,7 +25,7 @@ from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 
-class Land:
+class DiscoveryRig:
     def __init__(self) -> None:
         self.source, self.destination, self.clock = FakeTopicAdmin(t=2), FakeTopicAdmin(), ManualClock()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
@@ -39,11 +39,11 @@ class Land:
 
 
 @pytest.fixture
-def land() -> Land:
-    return Land()
+def land() -> DiscoveryRig:
+    return DiscoveryRig()
 
 
-def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
+def test_a_cluster_is_asked_once_an_interval(land: DiscoveryRig) -> None:
     for _ in range(5):
         assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 2}}
     assert land.source.asked == 2  # its id, its topics
@@ -54,7 +54,7 @@ def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
     assert land.source.asked == asked + 2
 
 
-def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: Land) -> None:
+def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: DiscoveryRig) -> None:
     land.topic_discovery.topics([SOURCE, DESTINATION])
     land.source.failure = Unreachable("gone fishing")
     land.clock.advance(3.0)
@@ -68,7 +68,7 @@ def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land:
     assert land.topic_discovery.problems == {}
 
 
-def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: Land) -> None:
+def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: DiscoveryRig) -> None:
     land.source.failure = Unreachable("gone fishing")
     land.topic_discovery.topics([SOURCE])
     land.source.failure = CallPending("no answer yet")
@@ -77,14 +77,14 @@ def test_while_a_cluster_is_asked_again_its_problem_stays_what_it_was(land: Land
     assert str(land.topic_discovery.problem(SOURCE)) == "gone fishing"
 
 
-def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: Land) -> None:
+def test_a_cluster_that_does_not_answer_is_not_asked_at_every_tick(land: DiscoveryRig) -> None:
     land.source.failure = Unreachable("gone fishing")
     for _ in range(5):
         land.topic_discovery.topics([SOURCE])
     assert land.source.asked == 1
 
 
-def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(land: Land) -> None:
+def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(land: DiscoveryRig) -> None:
     datastream = a_datastream()
     land.look(SOURCE)
     (work,) = land.topic_discovery.prepare_destination(datastream, set)
@@ -100,7 +100,9 @@ def test_a_destination_is_prepared_once_and_again_when_the_source_has_changed(la
     assert land.destination.list_topics() == {"t": 4}
 
 
-def test_a_destination_is_prepared_for_a_datastream_and_not_for_each_of_its_states(land: Land) -> None:
+def test_a_destination_is_prepared_for_a_datastream_and_not_for_each_of_its_states(
+    land: DiscoveryRig,
+) -> None:
     land.look(SOURCE)
     states = (DatastreamStatus.INITIALIZING, DatastreamStatus.READY, DatastreamStatus.READY)
     assert land.topic_discovery.prepare_destination(a_datastream(status=states[0]), set)
@@ -112,7 +114,7 @@ def test_a_destination_is_prepared_for_a_datastream_and_not_for_each_of_its_stat
     assert land.destination.asked > asked
 
 
-def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
+def test_what_could_not_be_prepared_is_tried_again(land: DiscoveryRig) -> None:
     land.look(SOURCE)
     land.destination.failure = Refused("no")
     with pytest.raises(Refused):
@@ -121,7 +123,7 @@ def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
     assert land.topic_discovery.prepare_destination(a_datastream(), set)
 
 
-def test_a_topic_that_is_refused_stops_no_other_and_is_tried_again(land: Land) -> None:
+def test_a_topic_that_is_refused_stops_no_other_and_is_tried_again(land: DiscoveryRig) -> None:
     land.source.topics["a"] = TopicDescription("a", 1)
     land.source.topics["u"] = TopicDescription("u", 1)
     land.destination.refused["t"] = Refused("a policy forbids it")
@@ -135,7 +137,7 @@ def test_a_topic_that_is_refused_stops_no_other_and_is_tried_again(land: Land) -
     assert wanted(land, a_datastream()) == 4
 
 
-def test_a_topic_that_cannot_grow_is_copied_as_far_as_it_goes(land: Land) -> None:
+def test_a_topic_that_cannot_grow_is_copied_as_far_as_it_goes(land: DiscoveryRig) -> None:
     assert prepared(land, a_datastream()) == {}
     land.source.grow("t", 4)
     land.source.topics["u"] = TopicDescription("u", 1)
@@ -144,13 +146,13 @@ def test_a_topic_that_cannot_grow_is_copied_as_far_as_it_goes(land: Land) -> Non
     assert wanted(land, a_datastream()) == 3
 
 
-def test_settings_that_the_destination_refuses_are_reported(land: Land) -> None:
+def test_settings_that_the_destination_refuses_are_reported(land: DiscoveryRig) -> None:
     land.destination.adjustments = ("t: segment.bytes is 1048576 instead of 1024",)
     prepared(land, a_datastream())
     assert land.topic_discovery.drift(a_datastream()) == land.destination.adjustments
 
 
-def test_excluded_settings_are_neither_carried_nor_compared(land: Land) -> None:
+def test_excluded_settings_are_neither_carried_nor_compared(land: DiscoveryRig) -> None:
     land.source.topics["t"] = TopicDescription("t", 1, settings={"segment.bytes": "7", "retention.ms": "5"})
     datastream = a_datastream(metadata={"owner": "x", "headrace.excluded-settings": "segment.bytes"})
     prepared(land, datastream)
@@ -161,7 +163,7 @@ def test_excluded_settings_are_neither_carried_nor_compared(land: Land) -> None:
     assert land.topic_discovery.drift(datastream) == ()
 
 
-def test_another_destination_under_the_same_name_is_another_preparation(land: Land) -> None:
+def test_another_destination_under_the_same_name_is_another_preparation(land: DiscoveryRig) -> None:
     land.look(SOURCE)
     land.topic_discovery.prepare_destination(a_datastream(), set)
     land.topic_discovery.prepare_destination(a_datastream(naming=TopicNaming("copy.*")), set)
@@ -172,12 +174,12 @@ def test_another_destination_under_the_same_name_is_another_preparation(land: La
     assert sorted(land.source.list_topics()) == ["t", "x.t"]
 
 
-def test_an_unknown_source_prepares_nothing(land: Land) -> None:
+def test_an_unknown_source_prepares_nothing(land: DiscoveryRig) -> None:
     assert land.topic_discovery.prepare_destination(a_datastream(), set) == ()
     assert land.destination.asked == 0
 
 
-def test_own_topics_are_made_once_each_as_soon_as_they_can(land: Land) -> None:
+def test_own_topics_are_made_once_each_as_soon_as_they_can(land: DiscoveryRig) -> None:
     for name in ("one", "two"):
         land.topic_discovery.need_topic(DESTINATION, TopicDescription(name, 4))
     land.topic_discovery.need_topic(SOURCE, TopicDescription("three", 4))
@@ -192,7 +194,7 @@ def test_own_topics_are_made_once_each_as_soon_as_they_can(land: Land) -> None:
     assert land.destination.list_topics() == {"one": 4, "two": 4}
 
 
-def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
+def test_settings_that_differ_are_told_and_left_alone(land: DiscoveryRig) -> None:
     land.source.topics["t"] = TopicDescription("t", 2, settings={"retention.ms": "1000"})
     land.look(SOURCE)
     datastream = a_datastream()
@@ -209,7 +211,7 @@ def test_settings_that_differ_are_told_and_left_alone(land: Land) -> None:
     assert land.destination.topics["t"].settings["retention.ms"] == "5"
 
 
-def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> None:
+def test_a_destination_topic_that_somebody_deleted_is_made_again(land: DiscoveryRig) -> None:
     land.look(SOURCE)
     land.topic_discovery.prepare_destination(a_datastream(), set)
     del land.destination.topics["t"]
@@ -218,7 +220,7 @@ def test_a_destination_topic_that_somebody_deleted_is_made_again(land: Land) -> 
     assert (work.topic.name, work.create) == ("t", True)
 
 
-class OneLate:
+class DelayedCalls:
     """The answer for a datastream comes at the second question. Satisfies `BackgroundCalls`."""
 
     def __init__(self) -> None:
@@ -236,9 +238,11 @@ class OneLate:
         return self._waiting.pop(key)
 
 
-def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_for(land: Land) -> None:
+def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_for(land: DiscoveryRig) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
-    topic_discovery = land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, OneLate())
+    topic_discovery = land.topic_discovery = topic_discovery_of(
+        land.session, clusters, land.clock, DelayedCalls()
+    )
     land.look(SOURCE)
     with pytest.raises(CallPending):
         topic_discovery.prepare_destination(a_datastream(), set)
@@ -252,7 +256,7 @@ def test_a_late_answer_does_not_stand_for_what_has_changed_since_it_was_asked_fo
     assert land.destination.list_topics() == {"t": 5}
 
 
-def prepared(land: Land, datastream: Datastream, without: str = "") -> dict[str, str]:
+def prepared(land: DiscoveryRig, datastream: Datastream, without: str = "") -> dict[str, str]:
     """What is not done at the destination, and why, after another look. `without`: a topic that must not be
     copied."""
     land.clock.advance(3.0)
@@ -261,12 +265,12 @@ def prepared(land: Land, datastream: Datastream, without: str = "") -> dict[str,
     return {topic: one.reason for topic, one in land.topic_discovery.shortfalls(datastream).items()}
 
 
-def wanted(land: Land, datastream: Datastream) -> int:
+def wanted(land: DiscoveryRig, datastream: Datastream) -> int:
     topics = land.topic_discovery.topics([SOURCE])
     return len(land.topic_discovery.matching.wanted([datastream], topics) or ())
 
 
-def test_a_topic_that_was_there_before_does_not_grow(land: Land) -> None:
+def test_a_topic_that_was_there_before_does_not_grow(land: DiscoveryRig) -> None:
     land.destination.create(TopicDescription("t", 2))
     assert prepared(land, a_datastream()) == {}
     land.source.grow("t", 5)
@@ -280,13 +284,13 @@ def test_a_topic_that_was_there_before_does_not_grow(land: Land) -> None:
     assert wanted(land, a_datastream()) == 5
 
 
-def test_it_grows_when_its_owner_wants_it(land: Land) -> None:
+def test_it_grows_when_its_owner_wants_it(land: DiscoveryRig) -> None:
     land.destination.create(TopicDescription("t", 1))
     assert prepared(land, a_datastream(metadata={"headrace.grow-existing": "true"})) == {}
     assert land.destination.list_topics() == {"t": 2}
 
 
-def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
+def test_what_was_there_is_written_where_it_is_adopted(land: DiscoveryRig) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
     reserved = Admission({DESTINATION: ClusterRights(adopters=["others"])})
     land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, admission=lambda: reserved)
@@ -305,7 +309,7 @@ def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
     assert land.destination.list_topics() == {"t": 3, "u": 1}
 
 
-def narrowed(land: Land) -> Land:
+def narrowed(land: DiscoveryRig) -> DiscoveryRig:
     """The same service, where others may adopt topics from now on."""
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
     reserved = Admission({DESTINATION: ClusterRights(adopters=["others"])})
@@ -313,7 +317,7 @@ def narrowed(land: Land) -> Land:
     return land
 
 
-def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: Land) -> None:
+def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: DiscoveryRig) -> None:
     land.destination.create(TopicDescription("t", 2))
     assert prepared(land, a_datastream()) == {}
     land.source.topics["u"] = TopicDescription("u", 1)
@@ -327,7 +331,7 @@ def test_what_was_adopted_is_written_also_by_who_may_not_adopt_any_more(land: La
     assert f"{ADOPT_EXISTING} = true" in prepared(narrowed(land), never)["t"]
 
 
-def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -> None:
+def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: DiscoveryRig) -> None:
     """As it is known by what is copied, and by what was made, of which there is a record."""
     MadeTopics(land.session).add(a_datastream().group, DESTINATION, ["u"])
     for name in ("t", "u"):
@@ -343,7 +347,7 @@ def test_what_a_version_without_a_record_had_adopted_stays_adopted(land: Land) -
     assert prepared(narrowed(land), a_datastream()).keys() == {"t"}
 
 
-def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:
+def test_what_an_older_version_made_and_copies_still_grows(land: DiscoveryRig) -> None:
     land.destination.create(TopicDescription("t", 2))
     land.source.grow("t", 3)
     land.look(SOURCE)
@@ -351,7 +355,7 @@ def test_what_an_older_version_made_and_copies_still_grows(land: Land) -> None:
     assert (work.topic.partitions, work.create) == (3, False)
 
 
-def test_no_topic_is_made_or_grown_beyond_the_limit(land: Land) -> None:
+def test_no_topic_is_made_or_grown_beyond_the_limit(land: DiscoveryRig) -> None:
     clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: land.source, DESTINATION: land.destination}
     land.topic_discovery = topic_discovery_of(land.session, clusters, land.clock, most_partitions=3)
     land.source.topics["u"] = TopicDescription("u", 4)
@@ -366,14 +370,14 @@ def test_no_topic_is_made_or_grown_beyond_the_limit(land: Land) -> None:
     assert wanted(land, a_datastream()) == 2
 
 
-def test_a_deleted_destination_topic_is_made_again_at_the_next_look(land: Land) -> None:
+def test_a_deleted_destination_topic_is_made_again_at_the_next_look(land: DiscoveryRig) -> None:
     prepared(land, a_datastream())
     del land.destination.topics["t"]
     prepared(land, a_datastream())
     assert land.destination.list_topics() == {"t": 2}
 
 
-def test_what_is_left_out_is_not_made(land: Land) -> None:
+def test_what_is_left_out_is_not_made(land: DiscoveryRig) -> None:
     land.source.create(TopicDescription("u", 1))
     prepared(land, a_datastream(), without="u")
     assert land.destination.list_topics() == {"t": 2}
@@ -382,7 +386,7 @@ def test_what_is_left_out_is_not_made(land: Land) -> None:
     assert land.destination.list_topics() == {"t": 2, "u": 1}
 
 
-def test_own_topics_of_any_name_are_not_taken_by_accident(land: Land) -> None:
+def test_own_topics_of_any_name_are_not_taken_by_accident(land: DiscoveryRig) -> None:
     for name in OWN_TOPICS:
         land.source.create(TopicDescription(name, 1))
     prepared(land, a_datastream())
@@ -391,7 +395,7 @@ def test_own_topics_of_any_name_are_not_taken_by_accident(land: Land) -> None:
     assert "own-progress" in land.destination.list_topics()
 
 
-def test_defaults_of_the_sources_brokers_are_carried(land: Land) -> None:
+def test_defaults_of_the_sources_brokers_are_carried(land: DiscoveryRig) -> None:
     here, there = ({"retention.ms": value, "cleanup.policy": "x"} for value in ("30", "7"))
     land.source.topics["t"] = TopicDescription("t", 1, defaults=here)
     land.destination.topics["a"] = TopicDescription("a", 1, defaults=there)

@@ -48,14 +48,14 @@ class Loads:
         return LoadReport({key: PartitionLoad(60.0) for key in partitions}, "test")
 
 
-class Away:
+class UnavailableProvider:
     """A provider that does not answer."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         raise LoadUnavailable("nobody knows")
 
 
-class Asked:
+class RecordingPlanner:
     """Remembers what a planner was asked."""
 
     def __init__(self, planner: Planner | None = None) -> None:
@@ -68,7 +68,7 @@ class Asked:
 
 
 def a_rig(
-    provider: LoadProvider | None = None, planner: Asked | None = None
+    provider: LoadProvider | None = None, planner: RecordingPlanner | None = None
 ) -> tuple[LeaderRig, FakeZooKeeper, Loads, FakeTopicAdmin]:
     server, loads, source = FakeZooKeeper(), Loads(), FakeTopicAdmin(t=2)
     clusters = {SOURCE: source, DESTINATION: FakeTopicAdmin()}
@@ -96,7 +96,7 @@ def test_loads_are_asked_for_only_when_something_is_planned() -> None:
 
 
 def test_what_found_no_room_is_planned_again_when_something_has_changed() -> None:
-    planner = Asked(choose_planner(HeadraceSettings(clusters={})))
+    planner = RecordingPlanner(choose_planner(HeadraceSettings(clusters={})))
     rig, server, loads, source = a_rig(planner=planner)
     definitions = rig.stores.definitions
 
@@ -146,7 +146,7 @@ def test_a_preview_tells_what_a_request_would_do_and_does_nothing() -> None:
 
 
 def test_every_interval_loads_are_observed_and_after_three_times_planned_by() -> None:
-    planner = Asked()
+    planner = RecordingPlanner()
     rig, _, loads, _ = a_rig(planner=planner)
     rig.leader.tick()
     assert [len(request.recent) for request in planner.requests] == [0]
@@ -166,7 +166,7 @@ def test_every_interval_loads_are_observed_and_after_three_times_planned_by() ->
 
 
 def test_a_request_is_planned_with_what_was_observed() -> None:
-    planner = Asked()
+    planner = RecordingPlanner()
     rig, _, _, _ = a_rig(planner=planner)
     for _ in range(3):
         rig.leader.tick()
@@ -177,8 +177,8 @@ def test_a_request_is_planned_with_what_was_observed() -> None:
 
 
 def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in_turn() -> None:
-    planner = Asked()
-    rig, _, _, _ = a_rig(Away(), planner)
+    planner = RecordingPlanner()
+    rig, _, _, _ = a_rig(UnavailableProvider(), planner)
     rig.leader.tick()
     (event,) = [event for event in rig.told if event.datastream and not event.topic]
     assert re.match(r"1 .* 2 partitions\b.*: nobody knows$", event.sentence)
@@ -199,7 +199,7 @@ class Slow(Loads):
 
 
 def test_a_provider_that_is_slow_is_asked_again_in_the_next_tick() -> None:
-    planner, slow = Asked(), Slow()
+    planner, slow = RecordingPlanner(), Slow()
     rig, _, _, _ = a_rig(slow, planner)
     rig.leader.tick()
     for turn in (1, 2, 3):
@@ -263,7 +263,7 @@ class Uneven(Loads):
 def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_said(
     failure: LoadUnavailable,
 ) -> None:
-    uneven, planner = Uneven(), Asked()
+    uneven, planner = Uneven(), RecordingPlanner()
     rig, _, _, _ = a_rig(uneven, planner)
     rig.leader.tick()
     uneven.failure = failure
@@ -277,8 +277,8 @@ def test_without_an_answer_the_last_known_loads_are_planned_by_and_their_age_is_
 
 
 def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
-    planner = Asked()
-    rig, server, _, _ = a_rig(Away(), planner)
+    planner = RecordingPlanner()
+    rig, server, _, _ = a_rig(UnavailableProvider(), planner)
     rig.leader.tick()
     before = PlanStore(server.session(), "r").read().plan.tasks
     rig.stores.requests.add(a_request(full=True))
@@ -294,7 +294,7 @@ UNKNOWN = "planned by count: placement.load_provider is none"
 
 
 def test_a_datastream_is_planned_by_count_where_it_chooses_that_and_others_by_load() -> None:
-    planner = Asked()
+    planner = RecordingPlanner()
     rig, server, loads, source = a_rig(planner=planner)
     source.create(TopicDescription("u", 4))
     rig.stores.definitions.create(a_datastream("counted", "u", metadata=BY_COUNT))
@@ -340,7 +340,7 @@ def test_a_request_for_tasks_by_count_waits_for_no_loads() -> None:
 
 
 def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> None:
-    planner = Asked()
+    planner = RecordingPlanner()
     rig, _, _, source = a_rig(planner=planner)
     source.create(TopicDescription("u", 4))
     rig.stores.definitions.create(a_datastream("the last one", "u", metadata=BY_COUNT))
@@ -372,7 +372,7 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     planning = Planning(SimplePlanner(), the_only(Loads()), TaskCapacity(100), memory=memory)
     rig, _, _, _ = a_rig()
     memory.note(SOURCE_LOADS, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
-    asked = Asked()
+    asked = RecordingPlanner()
     planning = replace(planning, planner=asked)
     world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
     rig.leader.tick()
@@ -383,7 +383,7 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
 
 def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
     rig, _, _, _ = a_rig()
-    asked, memory = Asked(), LoadMemory()
+    asked, memory = RecordingPlanner(), LoadMemory()
     night = read_freeze("22:00 to 23:00")
     planning = Planning(asked, the_only(Loads()), TaskCapacity(100), memory=memory, freezes=(night,))
     world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)

@@ -15,7 +15,7 @@ from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.positions.start_positions import positions_of_options
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
-from tests.fakes.broker.faults import Asked, Code
+from tests.fakes.broker.faults import HandledRequest, Code
 from tests.fakes.broker.mirrored import MirroredFakes
 
 CREATE_TOPICS, CREATE_PARTITIONS = 19, 37
@@ -87,7 +87,7 @@ def test_a_setting_that_a_policy_names_is_left_out(fakes: MirroredFakes) -> None
 def test_a_refused_setting_without_a_name_is_found(fakes: MirroredFakes) -> None:
     fakes.source.create_topic("kept", 1, 1, cleanup_policy="compact", segment_bytes="2097152")
 
-    def refuse(asked: Asked) -> bool:
+    def refuse(asked: HandledRequest) -> bool:
         return any(one.name == "segment.bytes" for topic in asked.message.topics for one in topic.configs)
 
     fakes.target.faults.plant(CREATE_TOPICS, Code(40), fits=refuse, times=None)

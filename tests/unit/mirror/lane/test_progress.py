@@ -72,7 +72,7 @@ def test_a_later_format_is_refused_with_advice() -> None:
         GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[2**70, 0, 1]]}},
         GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[1]]}},
         {"next_offset": 5, "ledger": {"start": 0, "counts": {"mirrored": 4}}, "map": {}},
-        {"next_offset": 5, "ledger": {"start": 0, "counts": {"unheard": 5}}},
+        {"next_offset": 5, "ledger": {"start": 0, "counts": {"unreported": 5}}},
         {
             "next_offset": 5,
             "ledger": {"start": 5, "counts": {}},

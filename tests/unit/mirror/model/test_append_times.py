@@ -11,7 +11,7 @@ ZERO_MS = 1_700_000_000_000
 
 def heard(times: AppendTimes, end: int, asked: float, now: float, kept: int = 0) -> None:
     """A response; the monotonic clock was 0 at `ZERO_MS`."""
-    times.heard(end, asked, now, ZERO_MS + int(now * 1000), kept)
+    times.record_end(end, asked, now, ZERO_MS + int(now * 1000), kept)
 
 
 def span(since: float | None, until: float) -> AppendSpan:
@@ -53,11 +53,11 @@ def test_a_leader_that_knows_less_moves_no_bound() -> None:
 def test_a_clock_that_is_set_or_a_suspended_machine_ends_the_bounds(jump_ms: int) -> None:
     """Records of the time in which the machine was suspended are late, whatever the clocks say."""
     times = AppendTimes()
-    times.heard(10, 1.0, 1.5, ZERO_MS + 1_500, 0)
-    times.heard(11, 1.5, 2.0, ZERO_MS + 2_000 + jump_ms, 0)
+    times.record_end(10, 1.0, 1.5, ZERO_MS + 1_500, 0)
+    times.record_end(11, 1.5, 2.0, ZERO_MS + 2_000 + jump_ms, 0)
     assert times.span(10, 10) == UNKNOWN_SPAN
-    times.heard(12, 2.0, 2.5, ZERO_MS + 2_500 + jump_ms, 0)
-    times.heard(13, 2.5, 3.0, ZERO_MS + 3_000 + jump_ms, 0)
+    times.record_end(12, 2.0, 2.5, ZERO_MS + 2_500 + jump_ms, 0)
+    times.record_end(13, 2.5, 3.0, ZERO_MS + 3_000 + jump_ms, 0)
     assert times.span(12, 12) == AppendSpan(ZERO_MS + 2_000 + jump_ms, ZERO_MS + 3_000 + jump_ms)
 
 

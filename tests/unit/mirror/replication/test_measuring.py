@@ -17,7 +17,7 @@ from mirror.protocol.batches.records import Record, write_batch
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.measurements import (
     MeasurementInterval,
-    is_heard,
+    has_response,
     lag_ms,
     lag_records,
     take_metric,
@@ -123,7 +123,7 @@ def hold(lane: LiveLane, first: int, timestamp: int) -> None:
 
 
 def aged(lane: LiveLane, now_ms: int = NOW_MS) -> int | None:
-    return lag_ms(lane, now_ms, is_heard=is_heard(lane, 0.0))
+    return lag_ms(lane, now_ms, has_response=has_response(lane, 0.0))
 
 
 def test_a_lane_that_has_delivered_nothing_is_as_late_as_what_it_holds() -> None:
@@ -192,13 +192,13 @@ TIMES = st.integers(0, NOW_MS)
 def test_a_time_that_is_still_to_come_or_none_is_no_age(timestamp: int, age: int | None) -> None:
     lane = a_lane()
     hold(lane, 0, timestamp)
-    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+    assert lag_ms(lane, NOW_MS, has_response=True) == age
     lane = a_lane()
     lane.waiting = 0, timestamp
-    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+    assert lag_ms(lane, NOW_MS, has_response=True) == age
     lane = a_lane()
     lane.delivered_ms = timestamp
-    assert lag_ms(lane, NOW_MS, is_heard=True) == age
+    assert lag_ms(lane, NOW_MS, has_response=True) == age
 
 
 @given(
@@ -229,7 +229,7 @@ def test_zero_is_never_said_of_what_is_not_known(
     lane.waiting, lane.delivered_ms, lane.caught_up_ms = known, delivered, caught_up
     if held is not None:
         hold(lane, position, held)
-    age = lag_ms(lane, NOW_MS + 1, is_heard=heard)
+    age = lag_ms(lane, NOW_MS + 1, has_response=heard)
     is_behind = held is not None or position < lane.readable_end
     if high < 0:
         assert age is None
@@ -318,7 +318,7 @@ def test_what_has_no_answer_before_the_first_batch(
     begun: float, silent: float, seconds: float | None
 ) -> None:
     lane = a_lane()
-    lane.identity_asked_at = begun
+    lane.identity_requested_at = begun
     quiet = WHEN._replace(now=14.0, asked=inf)
     found = []
     for name in (lane.spec.destination, lane.spec.source):

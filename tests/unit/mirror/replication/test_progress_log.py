@@ -9,7 +9,7 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.replication.progress_log import ProgressLog
 
 
-class Looks(ProgressLog):
+class GatedProgressLog(ProgressLog):
     """A log of which only the looks at it count; each lasts until its gate is opened."""
 
     def __init__(self, loop: Loop) -> None:
@@ -23,7 +23,7 @@ class Looks(ProgressLog):
 
 
 def test_who_comes_during_a_look_waits_for_it_and_looks_once_more(loop: Loop) -> None:
-    log = Looks(loop)
+    log = GatedProgressLog(loop)
     first, second = loop.spawn(log.catch_up()), loop.spawn(log.catch_up())
     assert len(log.gates) == 1
     log.gates[0].resolve(None)
@@ -37,7 +37,7 @@ def test_who_comes_during_a_look_waits_for_it_and_looks_once_more(loop: Loop) ->
 
 
 def test_who_comes_when_a_look_has_just_ended_looks_at_once(loop: Loop) -> None:
-    log = Looks(loop)
+    log = GatedProgressLog(loop)
     first = loop.spawn(log.catch_up())
     log.gates[0].resolve(None)
     loop.run_once(0.0)

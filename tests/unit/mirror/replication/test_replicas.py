@@ -44,7 +44,7 @@ VERSION = 17
 TOPIC = b"i" * 16
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     """A request, to whom, and whether it names our rack."""
 
     broker: int
@@ -65,7 +65,7 @@ class Brokers(Cluster):
         super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "source")
         self.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
         self.topics = {"t": TopicMetadata("t", 0, TOPIC, False, ((1, 5),))}
-        self.asked: list[Asked] = []
+        self.asked: list[SentRequest] = []
         self.refreshed = 0
 
     async def connection(self, broker: int, role: str) -> Any:
@@ -73,7 +73,7 @@ class Brokers(Cluster):
             throttled_until=0.0,
             version_of=lambda api, ours: VERSION,
             throttle=lambda milliseconds: None,
-            send=lambda request: self.asked.append(Asked(broker, request)),
+            send=lambda request: self.asked.append(SentRequest(broker, request)),
             close=lambda: None,
         )
 

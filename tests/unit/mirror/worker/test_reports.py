@@ -27,7 +27,7 @@ class Measured:
         self.lanes = [a_measurement("orders", "source", n, 5_000, 30, 0) for n in (0, 2)]
         self.published: list[MirrorMetric] = []
         self.dropped = Drops()
-        self.asked_at: float | None = None
+        self.requested_at: float | None = None
 
     def metrics(self) -> Sequence[MirrorMetric]:
         return self.lanes
@@ -44,7 +44,7 @@ class Measured:
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        self.asked_at = at
+        self.requested_at = at
         return [LanePosition(70, 100, 100), None]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
@@ -82,7 +82,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
-    assert said.at == measured.asked_at == clock.monotonic()
+    assert said.at == measured.requested_at == clock.monotonic()
     assert said.throttled == ((SOURCE, 1.5),)
     assert said.clocks == ((SOURCE, (3.0, 1.5)),)
     assert measured.published == measured.lanes

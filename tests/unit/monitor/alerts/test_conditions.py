@@ -52,7 +52,7 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
     """N: nothing can be judged; -: there is no such datastream."""
     now = ClockReading(10_000 * number, 10.0 * number)
     if letter == "N":
-        return conditions.nothing_judged("Pinot does not answer", now)
+        return conditions.judging_failed("Pinot does not answer", now)
     return conditions.judged({ORDERS: FINDINGS[letter]} if letter in FINDINGS else {}, now)
 
 

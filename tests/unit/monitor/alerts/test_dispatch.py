@@ -141,7 +141,7 @@ def test_nothing_to_judge_is_an_alert_of_its_own_and_ends_no_other() -> None:
     receiver = Memory()
     with running(receiver) as rig:
         rig.judged(orders=LATE)
-        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
+        rig.dispatch.judging_failed("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: len(receiver.heard()) == 2)
         rig.judged(orders=LATE)
         wait_until(lambda: len(receiver.heard()) == 3)
@@ -261,7 +261,7 @@ def test_where_nobody_says_who_judges_alerts_are_told_when_a_lease_would_be_over
     for _ in range(int(LEASE_SECONDS)):
         clock.advance(1.0)
         standstill.count()
-    rig.dispatch.nothing_judged("no instance answers", NOTHING_KNOWN)
+    rig.dispatch.judging_failed("no instance answers", NOTHING_KNOWN)
     rig.dispatch.start()
     rig.dispatch.stop(PATIENCE_SECONDS)
     assert receiver.heard() == [("", True)]
@@ -327,7 +327,7 @@ def test_what_ends_in_a_silence_is_said_to_those_who_heard_of_it() -> None:
         rig.judged(orders=LATE, clicks=LATE)
         rig.judged(orders=WELL, clicks=WELL)
         wait_until(lambda: len(receiver.messages) == 2)
-        rig.dispatch.nothing_judged("silenced too", NOTHING_KNOWN)
+        rig.dispatch.judging_failed("silenced too", NOTHING_KNOWN)
     assert receiver.heard() == [("orders", True), ("orders", False)]
 
 
@@ -335,7 +335,7 @@ def test_only_everything_silences_alerts_of_the_whole_service() -> None:
     receiver = Memory()
     with running(receiver) as rig:
         rig.silences = [Silence("?*", 2**60), Silence("", 2**60)]
-        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
+        rig.dispatch.judging_failed("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: receiver.messages)
     assert receiver.heard() == [("", True)]
 
@@ -371,7 +371,7 @@ def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None
         rig.silences = [Silence("*", 10**15)]
         rig.judged(orders=LATE)
         wait_until(lambda: len(watching.messages) == 1)
-        rig.dispatch.nothing_judged("Pinot does not answer", NOTHING_KNOWN)
+        rig.dispatch.judging_failed("Pinot does not answer", NOTHING_KNOWN)
         wait_until(lambda: len(watching.messages) == 2)
         rig.judged()
         wait_until(lambda: len(watching.messages) == 3)

@@ -75,7 +75,7 @@ class Monitor:
         for _ in range(times):
             self.number += 1
             now = ClockReading(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
-            found = self.conditions.nothing_judged("Pinot is away", now, movements)
+            found = self.conditions.judging_failed("Pinot is away", now, movements)
         return found
 
 

@@ -12,8 +12,8 @@ from monitor.alerts import catalogue
 from monitor.alerts.alert import Alert, AlertKind, Style
 from monitor.alerts.catalogue import CATALOGUE
 
-HOUSE: Final = Path(__file__).parents[4]
-PAGES: Final = HOUSE / "docs/runbooks"
+ROOT: Final = Path(__file__).parents[4]
+PAGES: Final = ROOT / "docs/runbooks"
 HEADINGS: Final = ["Meaning", "Automatic actions", "Diagnosis", "Mitigation"]
 
 
@@ -42,6 +42,6 @@ def test_a_page_answers_the_same_questions(kind: AlertKind) -> None:
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_the_runbook_link_of_an_alert_leads_to_its_page(kind: AlertKind) -> None:
     alert = Alert(kind, "x", "y", 0)
-    assert (HOUSE / Style({}, "", "").notice(alert).annotations["runbook_url"]).is_file()
+    assert (ROOT / Style({}, "", "").notice(alert).annotations["runbook_url"]).is_file()
     published = Style({}, "https://docs/runbooks/{alertname}/", "").notice(alert).annotations["runbook_url"]
     assert (PAGES / f"{Path(published).name}.md").is_file()

@@ -31,7 +31,7 @@ INTERVAL_SECONDS: Final = 5.0
 _TICK_SECONDS: Final = 0.1
 
 
-class Nowhere:
+class DiscardingSink:
     """A sink of measurements."""
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
@@ -58,7 +58,7 @@ class Mirrored:
         fakes.start("t", group="orders", policy=policy or CopyPolicy(), excuse=excuse)
         self._table = LaneTable(fakes.clock)
         self._table.begin(fakes.lane("t").spec, 0)
-        self._reports = MetricReports(fakes.engine, Nowhere(), fakes.clock, INTERVAL_SECONDS)
+        self._reports = MetricReports(fakes.engine, DiscardingSink(), fakes.clock, INTERVAL_SECONDS)
         self._listen()
 
     def run(self, seconds: float, size: int = 200) -> None:

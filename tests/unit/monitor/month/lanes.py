@@ -23,7 +23,7 @@ class Trouble(NamedTuple):
     is_alone: bool = False
 
 
-class Sight(NamedTuple):
+class StepView(NamedTuple):
     """Of a step. `waiting`: records. `fall`: by how many a second they have become fewer for two steps, 0
     where they have not. `late_ms`: what those take that arrive."""
 
@@ -53,7 +53,7 @@ _FAIR: Final = LaneEvidence(
 )
 
 
-def lanes_in(trouble: Trouble | None, sight: Sight) -> Evidence:
+def lanes_in(trouble: Trouble | None, sight: StepView) -> Evidence:
     """All lanes are late alike, but for a partition that is hot."""
     found = [_one(number, trouble, sight) for number in range(_PARTITIONS)]
     if trouble is not None and trouble.cause is Cause.HOT_PARTITION:
@@ -78,7 +78,7 @@ def _named(number: int, lane: LaneEvidence) -> LaneEvidence:
     return replace(lane, partition=f"t-{number}", task="ab"[number // 2])
 
 
-def _one(number: int, trouble: Trouble | None, sight: Sight) -> LaneEvidence:
+def _one(number: int, trouble: Trouble | None, sight: StepView) -> LaneEvidence:
     late = replace(
         _named(number, _FAIR),
         lag_ms=sight.lag_ms,
@@ -111,7 +111,7 @@ def _busy(lane: LaneEvidence, waited: float) -> LaneEvidence:
     return replace(lane, worker_cpu=1.0 - waited, cpu=0.4 - waited / 2, worker_waited=waited)
 
 
-def _movement(sight: Sight) -> MovementState:
+def _movement(sight: StepView) -> MovementState:
     if not sight.waiting:
         return MovementState.OK
     return MovementState.CATCHING_UP if sight.fall else MovementState.WARN

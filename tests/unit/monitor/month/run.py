@@ -98,7 +98,7 @@ class Month:
             assert not self._cycle.held_by()
             findings = self._cycle.turn()
         except HeadraceError as error:
-            alerts = self._conditions.nothing_judged(str(error), now)
+            alerts = self._conditions.judging_failed(str(error), now)
         else:
             alerts = self._conditions.judged(findings, now)
             self.records |= {one.id: one for one in self._book.judged(findings, now.ms)}

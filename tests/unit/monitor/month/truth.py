@@ -21,7 +21,7 @@ APART_MINUTES: Final = 8
 """What is less apart is one."""
 
 
-class Matter(NamedTuple):
+class Problem(NamedTuple):
     """Steps from `first` to before `end` in which something is the matter. `sure`: the first step by which it
     must have been found; None where it is too short for that."""
 
@@ -34,7 +34,7 @@ class Truth(NamedTuple):
     """Of a month. `near`: steps in which a measurement may say so, too."""
 
     near: Flags
-    matters: Sequence[Matter]
+    matters: Sequence[Problem]
 
 
 class Limits(NamedTuple):
@@ -58,7 +58,7 @@ def breaches(flow: Flow) -> Truth:
     return Truth(high > _LATENCY.near, _matters(low > _LATENCY.certain, low > _LATENCY.sure))
 
 
-def halts(flow: Flow) -> Sequence[Matter]:
+def halts(flow: Flow) -> Sequence[Problem]:
     """Nothing is copied."""
     return _matters(flow.halted, flow.halted)
 
@@ -84,13 +84,13 @@ def _rolling(values: Floats, steps: int) -> Floats:
     return np.asarray(total[steps:] - total[:-steps])
 
 
-def _matters(certain: Flags, sure: Flags) -> list[Matter]:
-    found: list[Matter] = []
+def _matters(certain: Flags, sure: Flags) -> list[Problem]:
+    found: list[Problem] = []
     for first, end in _runs(certain):
         if found and first - found[-1].end < APART_MINUTES * PER_MINUTE:
             found[-1] = found[-1]._replace(end=end)
         else:
-            found.append(Matter(first, end, None))
+            found.append(Problem(first, end, None))
     steady = SURE_MINUTES * PER_MINUTE
     firm = [first + steady for first, end in _runs(sure) if end - first >= steady]
     return [

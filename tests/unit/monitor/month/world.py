@@ -34,7 +34,7 @@ from tests.unit.monitor.month.flow import (
     Flow,
     daily,
 )
-from tests.unit.monitor.month.lanes import Sight, Trouble, lanes_in, lanes_without
+from tests.unit.monitor.month.lanes import StepView, Trouble, lanes_in, lanes_without
 
 SHIFTED: Final = (DatastreamName("orders"), DatastreamName("clicks"))
 """Their traffic shifts, each once, so that one partition, or one task, has too much: a rebalance helps."""
@@ -114,7 +114,7 @@ class World:
         if self._is(flow.halted):
             side = Cause.SOURCE_BOUND if self._is(flow.unknown) else Cause.DESTINATION_BOUND
             return lanes_without(side, flow.waiting[step])
-        sight = Sight(round(flow.lag_ms[step]), flow.waiting[step], flow.fall(step), flow.late_ms(step))
+        sight = StepView(round(flow.lag_ms[step]), flow.waiting[step], flow.fall(step), flow.late_ms(step))
         return lanes_in(self.trouble(name), sight)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:

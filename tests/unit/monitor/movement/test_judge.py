@@ -51,7 +51,7 @@ def hidden(seconds: float) -> PartitionLife:
     return life.run(seconds, inflow=100)
 
 
-def unheard(seconds: float) -> PartitionLife:
+def unreported(seconds: float) -> PartitionLife:
     """At the end, of a source that does not say any more whether there is more."""
     life = in_time()
     life.source_answers = False
@@ -116,8 +116,8 @@ CASES = [
         lambda: PartitionLife(skew_ms=-2_000).run(60, 100),
         S.OK,
     ),
-    Case("no answer of the source for some seconds", lambda: unheard(10), None),
-    Case("a quota, and nobody has asked for some seconds", lambda: unheard(10), S.THROTTLED, HELD_BACK),
+    Case("no answer of the source for some seconds", lambda: unreported(10), None),
+    Case("a quota, and nobody has asked for some seconds", lambda: unreported(10), S.THROTTLED, HELD_BACK),
     Case("a quota that does no harm", in_time, S.OK, HELD_BACK),
     Case("slower than the source", lambda: late(60, copied=50), S.WARN),
     Case("much slower than the source", lambda: late(600, copied=1), S.WARN),
@@ -174,10 +174,10 @@ CASES = [
     Case("it paused itself, caught up", in_time, S.PAUSED_BY_ITSELF, paused(C.OTHER)),
     Case("a quota, and it does not catch up", lambda: late(60, 50), S.THROTTLED, HELD_BACK),
     Case("a quota that lets nothing through", lambda: late(60), S.THROTTLED, HELD_BACK),
-    Case("a quota of the source's brokers, and nobody asks", lambda: unheard(30), S.THROTTLED, HELD_BACK),
+    Case("a quota of the source's brokers, and nobody asks", lambda: unreported(30), S.THROTTLED, HELD_BACK),
     Case("a quota, and it catches up all the same", lambda: _behind(300, 100, 150), S.CATCHING_UP, HELD_BACK),
     Case("the source does not answer", lambda: late(60), S.SOURCE_AWAY, paused(C.SOURCE_AWAY)),
-    Case("the source does not say whether there is more", lambda: unheard(30), S.SOURCE_AWAY),
+    Case("the source does not say whether there is more", lambda: unreported(30), S.SOURCE_AWAY),
     Case("the source has never said where it ends", PartitionLife, S.SOURCE_AWAY, NOTHING_YET, 60),
     Case(
         "the source does not answer from the beginning", PartitionLife, S.SOURCE_AWAY, paused(C.SOURCE_AWAY)

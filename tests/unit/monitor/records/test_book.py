@@ -135,8 +135,8 @@ def test_its_time_is_bad_well_or_unknown() -> None:
     book.judged(late(), 0)
     book.judged(late(), 10_000)
     book.judged(well(is_open=True), 15_000)
-    book.nothing_judged(35_000)
-    book.nothing_judged(55_000, AWAY)
+    book.judging_failed(35_000)
+    book.judging_failed(55_000, AWAY)
     book.judged({ORDERS: a_finding(ObjectiveStatus.UNKNOWN)}, 56_000)
     book.judged(late(), 600_000)
     (closed,) = book.judged(well(), 601_000)
@@ -154,11 +154,11 @@ def test_what_it_costs_is_written_each_minute() -> None:
 def test_while_nothing_can_be_judged_what_was_late_stays_so_and_what_was_seen_may_end() -> None:
     book = IncidentBook()
     book.judged(late(), 0)
-    assert book.nothing_judged(10_000) == []
+    assert book.judging_failed(10_000) == []
     assert book.judged(late(), 20_000) == []
     other = IncidentBook()
     other.judged({}, 0, AWAY)
-    (closed,) = other.nothing_judged(10_000, NO_MATTERS)
+    (closed,) = other.judging_failed(10_000, NO_MATTERS)
     assert not closed.is_open
 
 

@@ -22,7 +22,7 @@ from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.told import InheritedAlerts, matters_of, told_alerts
+from monitor.alerts.told import InheritedAlerts, matters_of, read_alerts
 from monitor.burn.pieces import TimeRangePiece
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
@@ -183,7 +183,7 @@ class Monitor:
             }
         )
         self.alerts.restore(one for one in stored.records if one.is_late)
-        self.alerts.resume(told_alerts(stored.notes.values()))
+        self.alerts.resume(read_alerts(stored.notes.values()))
 
     def __enter__(self) -> Monitor:
         self.alerts.start()
@@ -339,7 +339,7 @@ def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
-    ((before, _),) = told_alerts(site.topic.notes.values())
+    ((before, _),) = read_alerts(site.topic.notes.values())
     (fired,) = site.notices
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD) and monitor.alerts.firing)
@@ -355,7 +355,7 @@ def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
 
 def has_taken(site: Site) -> bool:
     """Return whether the next monitor will know that the receiver has an alert."""
-    return any(one.receivers == {"r"} for one in told_alerts(site.topic.notes.values()))
+    return any(one.receivers == {"r"} for one in read_alerts(site.topic.notes.values()))
 
 
 def test_an_alert_that_nobody_has_taken_is_sent_by_the_next_monitor_with_its_beginning() -> None:
@@ -391,9 +391,9 @@ def test_what_is_no_alert_of_this_version_is_left_out() -> None:
     known = {"name": "HeadraceDatastreamHalted", "since_ms": 5, "summary": "s"}
     known |= {"datastream": "orders", "cluster": "east", "receiver": ""}
     values = [b"nothing", b"{}", json.dumps({"alerts": [known | {"name": "OfALaterVersion"}]}).encode()]
-    assert told_alerts(values) == []
+    assert read_alerts(values) == []
     mixed = [known | {"name": "OfALaterVersion"}, known, {"name": None}, 7]
-    ((found, receivers),) = told_alerts([*values, json.dumps({"alerts": mixed}).encode()])
+    ((found, receivers),) = read_alerts([*values, json.dumps({"alerts": mixed}).encode()])
     assert receivers == frozenset()
     assert (found.kind.name, found.datastream, found.since_ms) == ("HeadraceDatastreamHalted", "orders", 5)
 

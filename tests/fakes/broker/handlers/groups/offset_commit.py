@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 
@@ -15,7 +15,7 @@ _NOT_COORDINATOR = 16
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     group = asked.message.group_id
     misplaced = 0 if state.coordinator_of(group) == asked.broker else _NOT_COORDINATOR
     topics = []

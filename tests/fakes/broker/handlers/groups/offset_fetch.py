@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 
@@ -14,7 +14,7 @@ _NOT_COORDINATOR = 16
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     known = state.groups.get(message.group_id, {})
     error = asked.error(message.group_id)

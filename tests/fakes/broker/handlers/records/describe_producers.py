@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.records.leadership import judge_leader
 from tests.fakes.broker.state import ClusterState
@@ -16,7 +16,7 @@ _Topic = DescribeProducersResponse.TopicResponse
 _Partition = _Topic.PartitionResponse
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     topics = []
     for topic in asked.message.topics:
         answers = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.records.leadership import FENCED_EPOCH, NOT_LEADER, judge_leader
 from tests.fakes.broker.sessions import Opened, SessionPlace, Shown, Wanted
@@ -48,7 +48,7 @@ class _Read:
         return bool(self.error) or self.diverging is not None or self.preferred != _NOBODY
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     if asked.memo is None:
         asked.memo = _open(state, asked)
@@ -66,7 +66,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
     return _response(state, asked, opened, reads)
 
 
-def _open(state: ClusterState, asked: Asked) -> Opened:
+def _open(state: ClusterState, asked: HandledRequest) -> Opened:
     message = asked.message
     by_id = asked.version >= _BY_ID_FROM
     wanted: dict[SessionPlace, Wanted] = {}
@@ -84,7 +84,9 @@ def _open(state: ClusterState, asked: Asked) -> Opened:
     return sessions.open(message.session_id, message.session_epoch, wanted, forgotten, by_id=by_id)
 
 
-def _read_all(state: ClusterState, asked: Asked, wanted: Mapping[SessionPlace, Wanted]) -> list[_Read]:
+def _read_all(
+    state: ClusterState, asked: HandledRequest, wanted: Mapping[SessionPlace, Wanted]
+) -> list[_Read]:
     room = asked.message.max_bytes
     has_data = False
     reads = []
@@ -97,7 +99,13 @@ def _read_all(state: ClusterState, asked: Asked, wanted: Mapping[SessionPlace, W
 
 
 def _read(
-    state: ClusterState, asked: Asked, place: SessionPlace, position: Wanted, room: int, *, is_first: bool
+    state: ClusterState,
+    asked: HandledRequest,
+    place: SessionPlace,
+    position: Wanted,
+    room: int,
+    *,
+    is_first: bool,
 ) -> _Read:
     key, number = place
     one = _Read(place)
@@ -148,7 +156,7 @@ def _look(one: _Read, partition: Partition, position: Wanted) -> None:
         one.error = _OUT_OF_RANGE
 
 
-def _preferred(state: ClusterState, asked: Asked, partition: Partition) -> int:
+def _preferred(state: ClusterState, asked: HandledRequest, partition: Partition) -> int:
     """Return the preferred replica for a client in this rack (KIP-392)."""
     rack = asked.message.rack_id
     if not state.serves_from_followers or not rack or partition.leader != asked.broker:
@@ -161,7 +169,7 @@ def _preferred(state: ClusterState, asked: Asked, partition: Partition) -> int:
     return _NOBODY if not near or partition.leader in near else near[0]
 
 
-def _response(state: ClusterState, asked: Asked, opened: Opened, reads: list[_Read]) -> Any:
+def _response(state: ClusterState, asked: HandledRequest, opened: Opened, reads: list[_Read]) -> Any:
     session = opened.session
     topics: dict[Any, list[Any]] = {}
     hinted: set[int] = set()
@@ -198,13 +206,13 @@ def _response(state: ClusterState, asked: Asked, opened: Opened, reads: list[_Re
     return FetchResponse(**fields)
 
 
-def _gives_hint(state: ClusterState, asked: Asked, one: _Read) -> bool:
+def _gives_hint(state: ClusterState, asked: HandledRequest, one: _Read) -> bool:
     is_moved = one.error in (NOT_LEADER, FENCED_EPOCH)
     is_known = one.partition is not None and one.partition.leader != _NOBODY
     return state.gives_hints and asked.version >= _HINTS_FROM and is_moved and is_known
 
 
-def _partition(state: ClusterState, asked: Asked, one: _Read) -> Any:
+def _partition(state: ClusterState, asked: HandledRequest, one: _Read) -> Any:
     tagged: dict[str, Any] = {}
     if one.diverging is not None:
         epoch, end = one.diverging

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.records.leadership import judge_leader
 from tests.fakes.broker.state import ClusterState
@@ -27,7 +27,7 @@ class _Found(NamedTuple):
     epoch: int = -1
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     committed = asked.message.isolation_level == _COMMITTED
     topics = []
     for topic in asked.message.topics:

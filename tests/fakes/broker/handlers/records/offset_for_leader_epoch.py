@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.records.leadership import judge_leader
 from tests.fakes.broker.state import ClusterState
@@ -14,7 +14,7 @@ from tests.fakes.broker.state import ClusterState
 _Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     topics = []
     for topic in asked.message.topics:
         answers = []

@@ -9,7 +9,7 @@ from zlib import crc32
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from tests.fakes.broker import batches
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import NO_ANSWER, Handler
 from tests.fakes.broker.handlers.records.leadership import NOT_LEADER, judge_leader
 from tests.fakes.broker.handlers.records.validation import judge_batch
@@ -54,7 +54,7 @@ class _Written:
         return self.partition is None or self.partition.log.high_watermark >= self.needs
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     if asked.memo is None:
         asked.memo = _write_all(state, asked)
@@ -72,7 +72,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
     return _response(state, asked, written)
 
 
-def _write_all(state: ClusterState, asked: Asked) -> list[_Written]:
+def _write_all(state: ClusterState, asked: HandledRequest) -> list[_Written]:
     by_id = asked.version >= _BY_ID_FROM
     # If a partition is named twice, a broker uses only the last batch.
     entries = {
@@ -107,7 +107,9 @@ def _is_transactional(records: bytes | None) -> bool:
     )
 
 
-def _write(state: ClusterState, asked: Asked, topic: Topic, one: _Written, records: bytes | None) -> None:
+def _write(
+    state: ClusterState, asked: HandledRequest, topic: Topic, one: _Written, records: bytes | None
+) -> None:
     assert one.partition is not None
     log, now_ms = one.partition.log, state.clock.now_ms()
     living = [node for node in one.partition.in_sync if not state.brokers[node].is_down]
@@ -137,12 +139,12 @@ def _write(state: ClusterState, asked: Asked, topic: Topic, one: _Written, recor
     one.base, one.append_time, one.needs = stored.base, judged.append_time, stored.last + 1
 
 
-def _is_implicit(state: ClusterState, asked: Asked) -> bool:
+def _is_implicit(state: ClusterState, asked: HandledRequest) -> bool:
     return asked.version >= _IMPLICIT_FROM and state.transaction_level >= _IMPLICIT_LEVEL
 
 
 def _join_transaction(
-    state: ClusterState, asked: Asked, place: tuple[str, int], batch: Any, partition: Partition
+    state: ClusterState, asked: HandledRequest, place: tuple[str, int], batch: Any, partition: Partition
 ) -> int:
     """Require the partition in the producer's open transaction, or add it; return an error code."""
     name, producer, epoch = asked.message.transactional_id, batch.producer_id, batch.producer_epoch
@@ -159,7 +161,7 @@ def _join_transaction(
     return TRANSACTION_ABORTABLE if asked.version >= _ABORTABLE_FROM else INVALID_TXN_STATE
 
 
-def _response(state: ClusterState, asked: Asked, written: list[_Written]) -> Any:
+def _response(state: ClusterState, asked: HandledRequest, written: list[_Written]) -> Any:
     topics: dict[Any, list[Any]] = {}
     hinted: set[int] = set()
     for one in written:

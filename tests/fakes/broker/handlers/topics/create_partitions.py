@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreatePartitionsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 
@@ -14,7 +14,7 @@ _UNKNOWN_TOPIC = 3
 _BAD_PARTITIONS = 37
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     results = []
     for one in asked.message.topics:
         error = asked.error(one.name) or _problem(state, one)

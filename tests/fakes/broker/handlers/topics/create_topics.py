@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.topics import DEFAULTS
@@ -20,13 +20,13 @@ _LEAST_SEGMENT_BYTES = 1024 * 1024
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     return CreateTopicsResponse(
         topics=[_create(state, asked, one, asked.message.validate_only) for one in asked.message.topics]
     )
 
 
-def _create(state: ClusterState, asked: Asked, one: Any, validate_only: bool) -> Any:
+def _create(state: ClusterState, asked: HandledRequest, one: Any, validate_only: bool) -> Any:
     settings = {entry.name: entry.value for entry in one.configs}
     error, message = asked.error(one.name), "refused"
     if not error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.topics import DEFAULTS, Topic
@@ -19,11 +19,11 @@ _DEFAULT = 5
 _Result = DescribeConfigsResponse.DescribeConfigsResult
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     return DescribeConfigsResponse(results=[_describe(state, asked, one) for one in asked.message.resources])
 
 
-def _describe(state: ClusterState, asked: Asked, one: Any) -> Any:
+def _describe(state: ClusterState, asked: HandledRequest, one: Any) -> Any:
     topic = state.topics.get(one.resource_name)
     error = asked.error(one.resource_name)
     if one.resource_type != _TOPIC:

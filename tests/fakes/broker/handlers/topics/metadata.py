@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.topics import NOBODY, Partition, Topic
@@ -19,7 +19,7 @@ _NO_ID = UUID(int=0)
 _Topic = MetadataResponse.MetadataResponseTopic
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     wanted = asked.message.topics
     if wanted is None:
         topics = [_known(state, asked, topic) for topic in state.topics.values()]
@@ -40,7 +40,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
     )
 
 
-def _wanted(state: ClusterState, asked: Asked, one: Any) -> Any:
+def _wanted(state: ClusterState, asked: HandledRequest, one: Any) -> Any:
     if one.name is None:
         by_id = state.topic_by_id(one.topic_id)
         return _known(state, asked, by_id) if by_id else _missing(None, _UNKNOWN_ID, one.topic_id)
@@ -58,7 +58,7 @@ def _missing(name: str | None, error: int, identity: UUID) -> Any:
     )
 
 
-def _known(state: ClusterState, asked: Asked, topic: Topic) -> Any:
+def _known(state: ClusterState, asked: HandledRequest, topic: Topic) -> Any:
     error = asked.error(topic.name)
     if error:
         return _missing(topic.name, error, _NO_ID)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.transactions import FENCED, NOT_ATTEMPTED, UNKNOWN_PARTITION
@@ -18,7 +18,7 @@ _Topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _Partition = _Topic.AddPartitionsToTxnPartitionResult
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     name = message.v3_and_below_transactional_id
     places = [(topic.name, n) for topic in message.v3_and_below_topics for n in topic.partitions]

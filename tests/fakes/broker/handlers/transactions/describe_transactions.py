@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.transactions import State, Transactional
@@ -16,13 +16,13 @@ _NOT_FOUND = 105
 _State = DescribeTransactionsResponse.TransactionState
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     return DescribeTransactionsResponse(
         transaction_states=[_describe(state, asked, name) for name in asked.message.transactional_ids]
     )
 
 
-def _describe(state: ClusterState, asked: Asked, name: str) -> Any:
+def _describe(state: ClusterState, asked: HandledRequest, name: str) -> Any:
     entry = state.coordinator.known.get(name)
     error = asked.error(name)
     if not error and state.coordinator_of(name) != asked.broker:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.transactions import FENCED
@@ -17,7 +17,7 @@ _FENCED_FROM = 2
 _BUMPS_FROM = 5
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     name = message.transactional_id
     error = asked.error(name)

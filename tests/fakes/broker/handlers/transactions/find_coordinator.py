@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import TRANSACTION, ClusterState
 
@@ -14,7 +14,7 @@ _MANY_FROM = 4
 _NOT_AVAILABLE = 15
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     message = asked.message
     if message.key_type == TRANSACTION:
         state.has_transaction_log = True
@@ -34,7 +34,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
     return FindCoordinatorResponse(coordinators=found)
 
 
-def _look_up(state: ClusterState, asked: Asked, key: str) -> tuple[int, int, str, int]:
+def _look_up(state: ClusterState, asked: HandledRequest, key: str) -> tuple[int, int, str, int]:
     node = state.coordinator_of(key)
     error = asked.error(key) or (_NOT_AVAILABLE if node < 0 else 0)
     return (error, -1, "", -1) if error else (0, node, "127.0.0.1", state.brokers[node].port)

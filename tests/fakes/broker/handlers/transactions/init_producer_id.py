@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
-from tests.fakes.broker.faults import Asked
+from tests.fakes.broker.faults import HandledRequest
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.state import ClusterState
 from tests.fakes.broker.transactions import FENCED, Identity
@@ -17,7 +17,7 @@ _FENCED_FROM = 4
 _KNOWN_FROM = 3
 
 
-def _handle(state: ClusterState, asked: Asked) -> Any:
+def _handle(state: ClusterState, asked: HandledRequest) -> Any:
     name = asked.message.transactional_id
     error = asked.error(name) or _misplaced(state, asked, name)
     known = (-1, -1)
@@ -37,7 +37,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
     )
 
 
-def _misplaced(state: ClusterState, asked: Asked, name: str | None) -> int:
+def _misplaced(state: ClusterState, asked: HandledRequest, name: str | None) -> int:
     if name is None:
         return 0
     is_here = state.coordinator_of(name) == asked.broker

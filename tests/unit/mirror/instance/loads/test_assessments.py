@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from mirror.coordination.stores import znodes
-from mirror.instance.loads.assessments import Assessment, AssessmentStore, assess, says_the_same
+from mirror.instance.loads.assessments import Assessment, AssessmentStore, assess, is_equivalent
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
 from mirror.model.plan import GroupPlan
@@ -65,8 +65,8 @@ def test_everything_that_the_planner_found_is_in_it() -> None:
     assert assess(ANSWER, REPORT, 99) == FOUND
     blind = assess(ANSWER, None, 99)
     assert (blind.loads_measured_at_ms, blind.unknown) == (None, 3)
-    assert says_the_same(FOUND, replace(FOUND, planned_ms=1, loads_measured_at_ms=2))
-    assert not says_the_same(FOUND, replace(FOUND, unplaced=0))
+    assert is_equivalent(FOUND, replace(FOUND, planned_ms=1, loads_measured_at_ms=2))
+    assert not is_equivalent(FOUND, replace(FOUND, unplaced=0))
 
 
 def test_it_is_kept_and_read_whole() -> None:

@@ -49,7 +49,7 @@ class Rates:
         return Freshness(None, 60_000)
 
 
-class Asked:
+class RecordingPlanner:
     """Remembers what was asked last of each group."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Service:
     """Two datastreams of one source cluster, of which one chooses a load provider."""
 
     def __init__(self) -> None:
-        self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), Asked()
+        self.server, self.clock, self.planner = FakeZooKeeper(), ManualClock(), RecordingPlanner()
         self.own, self.other = Rates(60.0), Rates(7.0)
         self.clusters = {SOURCE: FakeTopicAdmin(t=2, u=2), DESTINATION: FakeTopicAdmin()}
         self.lead("one")
