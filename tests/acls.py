@@ -27,7 +27,7 @@ PERMISSIVE: Final[Mapping[str, object]] = {
 
 
 def add_rules(admin: AdminClient, rules: Sequence[AclBinding]) -> None:
-    """Create ACLs and wait until they are in force: the broker learns of them after its controller."""
+    """Create ACLs and wait until the broker applies them, which is later than in its controller."""
     for future in admin.create_acls(list(rules)).values():
         future.result(PATIENCE_SECONDS)
     for rule in rules:

@@ -3,7 +3,7 @@
 A replay keeps the recorded sizes except for the effects of the failure: partitions only on the failed broker
 stop growing and have no samples; the data buffered by their producers arrives in a burst after the return, or
 never. Topics with two replicas are led by the other broker from the next round, after a stall of a few
-seconds, and return to the first one later. Partitions of the living broker may get a third one as leader
+seconds, and return to the failed one later. Partitions of the living broker may get a third broker as leader
 during the failure; its logs have other sizes for the data written before.
 """
 

@@ -128,7 +128,7 @@ class RunningInstance:
 
 
 def free_offset(offsets: range, others: Sequence[int] = ()) -> int:
-    """Return an offset at which all ports of a stack and the others are free; they stay reserved."""
+    """Return an offset at which all ports of a stack and `others` are free; they stay reserved."""
     for offset in random.sample(offsets, len(offsets)):
         ports = [*asdict(StackPorts().shifted(offset)).values(), *(port + offset for port in others)]
         if all(map(reserve, ports)):

@@ -31,10 +31,10 @@ _WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/
 
 
 class ByServers(LoadFileScheduling):
-    """Scheduler that runs a file in one process, and all files with Pinot or Spark in the same one.
+    """Scheduler that runs each file in one process, and all files with Pinot or Spark in a common one.
 
     Table names in Pinot are fixed, and a Spark session takes half a gigabyte and 20 seconds of CPU.
-    One process starts with the files without servers, and computes while the others wait for theirs.
+    One process starts with the files without servers, and computes while the other ones wait for servers.
     """
 
     nodes: Sequence[object]

@@ -46,7 +46,7 @@ class NewKafka(Protocol):
     ) -> KafkaCluster:
         """Start a cluster. `properties` and keywords (`log_segment_bytes`) are broker settings.
 
-        `detours`: ports to advertise for the one broker's listeners instead of its own.
+        `detours`: ports to advertise for the listeners of a single broker.
         """
         ...
 

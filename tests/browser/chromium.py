@@ -1,5 +1,4 @@
-"""The Chromium of these tests: headless, with its own libraries and fonts, so that pictures are the same
-everywhere."""
+"""Chromium for tests: headless, with bundled libraries and fonts, so that images are the same everywhere."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _ARGUMENTS: Final = ("--no-sandbox", "--disable-dev-shm-usage", "--use-gl=angle"
 
 @contextmanager
 def running_chromium() -> Iterator[Browser]:
-    """One browser; it ends with the block."""
+    """Run one browser within the context."""
     file = executable()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -45,7 +44,10 @@ def running_chromium() -> Iterator[Browser]:
 
 
 def _environment(folder: Path) -> dict[str, str | float | bool]:
-    """Of the process. Without a font that has every sign this build ends itself when it looks for one."""
+    """Return the environment of the process.
+
+    This build exits when it looks for a glyph that no font has.
+    """
     settings = folder / "fonts.conf"
     if not settings.exists():
         draft = folder / f"fonts.conf.{os.getpid()}"

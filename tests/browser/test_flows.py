@@ -1,4 +1,4 @@
-"""People at the pages, in a real Chromium: what they see, click, type, and hear read out."""
+"""User flows in a real Chromium: viewing, clicking, typing, and accessibility."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGES = (
 
 @pytest.fixture
 def site() -> Site:
-    """A datastream of two partitions that are copied, one of them late, and one that is damaged."""
+    """Return a site with a datastream of two copied partitions, one being late, and a damaged one."""
     site = Site()
     site.create(objective={"milliseconds": 2_500, "percentile": 99.0})
     for key, lane in site.services.status.lanes.items():
@@ -50,7 +50,7 @@ def site() -> Site:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds wrong with the page as it is shown now."""
+    """Return the violations that axe finds on the page as currently shown."""
     page.evaluate(axe_source())
     found: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
@@ -104,7 +104,7 @@ def test_a_datastream_is_paused_after_a_question_and_resumed(
     expect(question.get_by_role("button", name="Cancel")).to_be_focused()
     page.keyboard.press("Enter")
     expect(question).to_be_hidden()
-    assert site.stored("orders").status == "READY", "Enter twice does nothing"
+    assert site.stored("orders").status == "READY", "pressing Enter twice paused it"
     page.get_by_role("button", name="Pause", exact=True).click()
     question.get_by_role("button", name="Pause").click()
     resume = page.get_by_role("button", name="Resume")
@@ -168,7 +168,7 @@ def test_a_token_is_asked_for_and_what_its_role_forbids_cannot_be_clicked(
     expect(page.locator("#why-pause")).to_contain_text("role")
     page.goto(f"{address}/ui/#/datastreams/mine")
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_enabled()
-    assert guarded.tokens["owner"] not in page.content(), "calls that are shown name a variable"
+    assert guarded.tokens["owner"] not in page.content(), "a displayed command contains the token"
     page.locator(".who button").first.click()
     expect(dialog).to_be_visible()
     assert page.evaluate("Object.values(sessionStorage).join()").count("hr_") == 0

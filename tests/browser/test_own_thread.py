@@ -1,4 +1,4 @@
-"""What a browser test leaves behind reaches no other test of its process."""
+"""Leftovers of a browser test do not affect other tests of its process."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_of_loops_after_it():
 
 
 def outcome(folder: Path, plugin: str) -> str:
-    """What pytest says of all tests in the folder, in one process and in their order."""
+    """Return pytest's output for all tests in the folder, in one process and in order."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider"]
     command += ["-c", str(ROOT / "pyproject.toml"), "-p", plugin, str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)

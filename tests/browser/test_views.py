@@ -1,4 +1,4 @@
-"""What the pages show of answers: their view-models, run in the browser as modules of their own."""
+"""View models of the pages, run in the browser as separate modules."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.fakes.site import Site
 
 NOW = 1_700_000_000_000
 UNITS = json.loads((Path(__file__).parents[1] / "data/units.json").read_text(encoding="utf-8"))
-"""What the service's sentences and the commands show as well."""
+"""Units, which are the same in sentences of the service and in commands."""
 
 
 @pytest.fixture(scope="module")
 def page(chromium: Browser) -> Iterator[Page]:
-    """At the icon, where no script runs but what a test asks for."""
+    """Return a page at the icon, where only the scripts of a test run."""
     with served(Site().app) as address:
         page = chromium.new_page()
         page.goto(f"{address}/ui/icon.svg")
@@ -34,13 +34,13 @@ def page(chromium: Browser) -> Iterator[Page]:
 
 
 def call(page: Page, module: str, name: str, *given: Any) -> Any:
-    """What a function of a module returns."""
+    """Return the result of a function of a module."""
     code = "([module, name, given]) => import(`/ui/${module}.js`).then((one) => one[name](...given))"
     return page.evaluate(code, [module, name, list(given)])
 
 
 def a_glance(**more: Any) -> dict[str, Any]:
-    """A datastream that is well."""
+    """Return a healthy datastream."""
     values: dict[str, Any] = {
         **dict.fromkeys(DatastreamGlance.model_fields),
         **{
@@ -145,7 +145,7 @@ def test_a_datastream_is_what_is_most_urgent_of_it(
     assert (found["rank"], found["tone"]) == (ranks[rank], tone)
     assert noun in found["word"]
     assert found["word"]
-    assert found["sign"], "colour is never the only sign"
+    assert found["sign"], "the status is shown by colour only"
 
 
 def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) -> None:
@@ -238,7 +238,7 @@ def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> No
 def test_hot_is_the_same_on_every_page(page: Page) -> None:
     known = loads(a_load("t", 0, 130_000.0), a_load("t", 1, 1.0, is_offending=True), a_load("t", 2, None))
     words = [row["standing"]["word"] for row in call(page, "views/hot", "rowsOf", known, 240_000, [])]
-    assert words == ["hot", "fits", "unknown"], "the last planning is not now"
+    assert words == ["hot", "fits", "unknown"], "hot according to the last planning"
     (task,) = call(page, "views/datastream", "placementOf", known, 240_000)["tasks"]
     assert task["hot"] == ["t-0"]
     overview = an_overview(a_glance(hot=1), a_glance(name="two", hot=None, offending=2))
@@ -342,7 +342,7 @@ def test_what_a_tab_remembers_has_holes_where_nobody_looked(page: Page) -> None:
 
 
 def an_advice(**more: Any) -> dict[str, Any]:
-    """Two tasks on an instance, which is what is needed."""
+    """Return advice for two tasks on one instance, as needed."""
     values: dict[str, Any] = {
         **{"computed_ms": NOW, "tasks": 2, "instances": 1, "required_tasks": 2, "required_instances": 1},
         **{"why": "", "sentence": "it fits", **more},

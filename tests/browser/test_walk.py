@@ -1,4 +1,4 @@
-"""The way to the hot partition, and the pages about the past and the hours ahead."""
+"""The walkthrough to the hot partition, and the pages on the past and the coming hours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Killing a copy and its brokers again and again, by a seed; then every record is looked for.
+"""Repeated kills of a copy and its brokers, chosen by a seed, with a final check of every record.
 
-A writer numbers its records. `headrace copy` runs all the while and is killed with SIGKILL, or frozen
-while a second one takes over; brokers are killed and started again. In the end the copy is completed, and
-both sides are read by another client: content, order, repetitions, and the offset map of every record.
+A writer numbers its records. `headrace copy` runs meanwhile and is killed with SIGKILL, or frozen while a
+second one takes over; brokers are killed and restarted. Finally the copy is completed, and another client
+reads both sides: content, order, duplicates, and the offset map of every record.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RECORD: Final = b"payload " * 30
 
 @dataclass
 class Loop:
-    """One run. `kills` by what was hit; the rest is found by `finish`."""
+    """One run. `kills`: counts by victim; `finish` returns the findings."""
 
     source: KafkaCluster
     target: KafkaCluster
@@ -56,7 +56,7 @@ class Loop:
     records_per_second: int = 1_500
     kills: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
-    """Copies that ended by themselves, because a broker was away when they began, and were started again."""
+    """Number of copies that exited because a broker was down at their start, and were restarted."""
     written: int = 0
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Loop:
         self._log = (self.folder / f"{self.topic}.log").open("ab")
 
     def run(self, kills: int) -> None:
-        """Start everything and kill so many times."""
+        """Start everything and perform this number of kills."""
         for cluster in (self.source, self.target):
             make_topic(cluster.address, self.topic, self.partitions)
         self._writer.start()
@@ -83,18 +83,18 @@ class Loop:
             self._log.close()
 
     def _go_on(self) -> None:
-        """Let it copy for a random while: mostly from when it is seen to copy, or else from its start."""
+        """Let the copy run for a random time, usually counted from the first record that arrives."""
         if self._numbers.random() < _SHARE_OF_KILLS_AFTER_SOME_COPYING:
             before = -1
             until = time.monotonic() + PATIENCE_SECONDS
             while before < 0 or self._arrived() <= before:
                 before = before if before >= 0 else self._arrived()
-                assert time.monotonic() < until, "nothing is copied any more"
+                assert time.monotonic() < until, "no more records arrive"
                 self._watch_for(0.2)
         self._watch_for(self._numbers.uniform(0.0, 2.5))
 
     def _watch_for(self, seconds: float) -> None:
-        """Let it go on, as under a supervisor that starts again what has ended."""
+        """Wait, restarting copies that have exited, like a supervisor."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(0.05)
@@ -104,7 +104,7 @@ class Loop:
                 self._start_copy()
 
     def _arrived(self) -> int:
-        """Records at the destination; -1 while the broker, killed a moment ago, does not say."""
+        """Return the number of records at the destination, or -1 while the killed broker does not respond."""
         try:
             return counts(self.target.address, [self.topic])[self.topic]
         except KafkaException:
@@ -125,7 +125,7 @@ class Loop:
             node.start()
 
     def _freeze(self) -> None:
-        """The old owner stands still while a new one takes over, and then goes on as if nothing had been."""
+        """Freeze the owner while a new one takes over, then let the old one continue for a while."""
         frozen = self._copies[-1]
         os.killpg(frozen.pid, signal.SIGSTOP)
         self._start_copy()
@@ -160,13 +160,13 @@ class Loop:
         ]
 
     def end_copies(self) -> None:
-        """SIGKILL to every copy with its workers."""
+        """Send SIGKILL to every copy and its workers."""
         for copy in self._copies:
             self._end(copy)
         self._copies.clear()
 
     def _end(self, copy: subprocess.Popen[bytes]) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+        with contextlib.suppress(ProcessLookupError):  # it may have exited already
             os.killpg(copy.pid, signal.SIGKILL)
         copy.wait()
 
@@ -191,7 +191,7 @@ class Loop:
         assert producer.flush(PATIENCE_SECONDS) == 0
 
     def finish(self) -> Findings:
-        """Complete the copy and look at everything."""
+        """Complete the copy and check every record."""
         subprocess.run(
             [*self._command(), "--until-end"],
             check=True,
@@ -222,7 +222,7 @@ class Loop:
 
 @dataclass
 class Findings:
-    """What became of the records."""
+    """Comparison of source and destination."""
 
     written: int
     kills: dict[str, int]
@@ -235,7 +235,7 @@ class Findings:
     map_runs: int = 0
 
     def add(self, here: Sequence[Seen], there: Sequence[Seen], progress: LaneProgress) -> None:
-        """One partition."""
+        """Add the findings of one partition."""
         self.arrived += len(there)
         newest = {record.key: record.offset for record in there}
         first: dict[bytes | None, int] = {}
@@ -249,7 +249,7 @@ class Findings:
         for record in here:
             target = progress.offset_map.forward(record.offset)
             right = target.precision == "exact" and contents.get(target.offset) == record.content
-            # Of two owners at once, one of them frozen for a while, each may have written a copy.
+            # A frozen owner may write a second copy of a record; the map may point to either.
             if "frozen copy" not in self.kills:
                 right = right and target.offset == newest.get(record.key)
             self.wrong_map_entries += not right

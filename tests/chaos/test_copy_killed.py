@@ -1,4 +1,4 @@
-"""A short run of the kill loop for each guarantee; `python -m bench mirror_chaos` does a hundred kills."""
+"""Run the kill loop briefly for each guarantee; `python -m bench mirror_chaos` performs a hundred kills."""
 
 from __future__ import annotations
 

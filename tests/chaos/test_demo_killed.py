@@ -1,4 +1,4 @@
-"""However and whenever the demonstration ends, nothing of it is left behind."""
+"""Test that the demonstration leaves no processes behind, however and whenever it ends."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MARK = "DEMO_TEST_MARK"
 
 
 class Demo:
-    """A running demonstration; all its processes inherit a mark in their environment."""
+    """Running demonstration; all its processes inherit a mark in their environment."""
 
     def __init__(self, folder: Path) -> None:
         self.mark = uuid4().hex
         self.log_file = folder / "demo.log"
-        # All below the range of outgoing connections, of which other tests have many.
+        # All below the range of ephemeral ports, of which other tests use many.
         rest = range(FIRST_REST_PORT, FIRST_REST_PORT + len(INSTANCES))
         offset = free_offset(range(-1000, 400), rest)
         with self.log_file.open("w") as log:

@@ -1,4 +1,4 @@
-"""The look after the kills would see what it looks for."""
+"""Test that the check after the kills detects every defect."""
 
 from __future__ import annotations
 

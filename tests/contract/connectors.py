@@ -1,13 +1,13 @@
-"""What a connector promises, as suites that every one has to pass: `mirror.replication.connector`.
+"""Contract tests for connectors: `mirror.replication.connector`.
 
-To hold a connector to it, write a class of tests that inherits a suite, with a fixture `rig`:
+To test a connector, write a test class that inherits a suite, with a fixture `rig`:
 
     class TestMySink(RecordSinkContract):
         @pytest.fixture
         def rig(self, tmp_path: Path) -> SinkRig:
             return MyRig(tmp_path)
 
-The rig says how the connector is opened, and shows what a reader of its records would see.
+The rig opens the connector, and returns the records that a reader would see.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ LARGE: Final = 70_000
 
 
 class Rig(Protocol):
-    """What runs a connector."""
+    """Runner of a connector."""
 
     def run(self, steps: Coroutine[Any, Any, T]) -> T:
-        """Run the steps to their end."""
+        """Run the steps to completion."""
         ...
 
 
 class SinkRig(Rig, Protocol):
-    """One storage, and the sinks that are opened for it as by different processes."""
+    """One storage, and sinks opened for it as by different processes."""
 
     place: TopicPartition
 
     def open(self) -> RecordSink:
-        """A sink that knows nothing of the others."""
+        """Return a sink without shared state."""
         ...
 
     def seen(self, place: TopicPartition) -> Sequence[Record]:
-        """What a reader sees of the partition, in order."""
+        """Return the records of the partition that a reader sees, in order."""
         ...
 
 
 class SourceRig(Rig, Protocol):
-    """A source with one partition that holds `records`."""
+    """Source with one partition that contains `records`."""
 
     place: TopicPartition
     records: Sequence[Record]
@@ -60,12 +60,12 @@ class SourceRig(Rig, Protocol):
 
 
 def plain(first: int, end: int) -> list[Record]:
-    """A record at each offset."""
+    """Return a record for each offset."""
     return [Record(offset, NOW + offset, b"k%d" % offset, b"v%d" % offset) for offset in range(first, end)]
 
 
 def special(first: int) -> list[Record]:
-    """Records with everything that may be lost on the way; the offsets have holes."""
+    """Return records with every detail that may be lost, with gaps in the offsets."""
     return [
         Record(first, NOW, None, None),
         Record(first + 1, NOW, b"", b""),
@@ -75,19 +75,19 @@ def special(first: int) -> list[Record]:
 
 
 def contents(records: Sequence[Record]) -> list[tuple[object, ...]]:
-    """All but the offsets."""
+    """Return everything except the offsets."""
     return [record.content for record in records]
 
 
 async def start(sink: RecordSink, place: TopicPartition, offset: int = 0) -> None:
-    """Take a partition that is new, and begin there."""
+    """Take a new partition, and start there."""
     await sink.prepare({place.topic: place.partition + 1})
     assert await sink.take(place) is None
     await sink.commit(place, Position(offset, "origin"))
 
 
 class RecordSinkContract:
-    """For `RecordSink`."""
+    """Contract tests of `RecordSink`."""
 
     def test_what_is_committed_is_seen_whole_and_in_order(self, rig: SinkRig) -> None:
         sink, records = rig.open(), [*plain(0, 300), *special(300), *plain(306, 400)]
@@ -117,7 +117,7 @@ class RecordSinkContract:
         rig.run(first.write(rig.place, plain(0, 5)))
         rig.run(first.commit(rig.place, Position(5, "origin")))
         rig.run(first.write(rig.place, [*plain(5, 500), *special(500)]))
-        first.close()  # as a process that dies
+        first.close()  # as if the process had died
         second = rig.open()
         assert rig.run(second.take(rig.place)) == Position(5, "origin")
         assert contents(rig.seen(rig.place)) == contents(plain(0, 5))
@@ -182,14 +182,14 @@ class RecordSinkContract:
 
 
 async def start_all(sink: RecordSink, places: Sequence[TopicPartition]) -> None:
-    """Take them, and begin at 0."""
+    """Take partitions, and start at 0."""
     for place in places:
         assert await sink.take(place) is None
         await sink.commit(place, Position(0, "origin"))
 
 
 class RecordSourceContract:
-    """For `RecordSource`."""
+    """Contract tests of `RecordSource`."""
 
     def test_it_names_its_topics(self, rig: SourceRig) -> None:
         assert rig.run(rig.source.topics())[rig.place.topic] == rig.place.partition + 1
@@ -230,7 +230,7 @@ class RecordSourceContract:
 
 
 async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) -> list[RecordPortion]:
-    """At most so many of what is handed out."""
+    """Return at most `most` portions."""
     found: list[RecordPortion] = []
     async with aclosing(rig.source.read(rig.place, first, end)) as handed_out:
         async for portion in handed_out:
@@ -241,5 +241,5 @@ async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) 
 
 
 async def read(rig: SourceRig, first: int, end: int) -> list[Record]:
-    """All of it."""
+    """Return all records of the range."""
     return [record for portion in await portions(rig, first, end) for record in portion.records]

@@ -1,4 +1,4 @@
-"""A service of its own for each test, on the session's servers."""
+"""Fixtures of a separate service for each test, on the shared servers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NewSlowPort = Callable[[str], SlowPort]
 
 @pytest.fixture
 def zookeeper_root() -> str:
-    """The root that the instances of a test share."""
+    """Return the ZooKeeper root shared by the instances of a test."""
     return new_root()
 
 
 def new_root() -> str:
-    """One that nobody has."""
+    """Return a unique root."""
     return f"/test-{uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def slow_port() -> Iterator[NewSlowPort]:
-    """Ways to addresses that a test may slow down; they outlive the instances that go through them."""
+    """Return a factory of proxy ports that a test may slow down; they outlive the instances that use them."""
     with ExitStack() as ways:
         yield lambda address: ways.enter_context(SlowPort(free_ports(1)[0], address))
 
@@ -42,7 +42,7 @@ def slow_port() -> Iterator[NewSlowPort]:
 def instances_of(
     root: str, folder: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
 ) -> Iterator[NewInstance]:
-    """Starts instances that share one root, by any Python; settings are given as environment variables."""
+    """Yield a factory of instances that share one root; settings are passed as environment variables."""
     made: list[RunningInstance] = []
 
     def make(name: str, python: str = sys.executable, **settings: str) -> RunningInstance:
@@ -81,6 +81,6 @@ def new_instance(
     zookeeper_server: ZooKeeperServer,
     zookeeper_root: str,
 ) -> Iterator[NewInstance]:
-    """Starts instances of the test's own."""
+    """Return a factory of instances for this test."""
     with instances_of(zookeeper_root, tmp_path, kafka_pair, zookeeper_server) as make:
         yield make

@@ -1,5 +1,4 @@
-"""What attackers send to a real listener: each is refused with a reason and a line of the log, and the
-datastreams of two tenants are copied on."""
+"""Attacks on a real listener: each is rejected and logged, and two tenants are copied meanwhile."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ MOST_BYTES: Final = 900_000
 
 
 class Besieged:
-    """One instance that asks who calls, and the datastreams of two tenants."""
+    """One instance with authentication, and the datastreams of two tenants."""
 
     def __init__(self, folder: Path, kafka_pair: KafkaPair, zookeeper: ZooKeeperServer) -> None:
         mark = uuid4().hex[:8]
@@ -89,7 +88,7 @@ class Besieged:
         self._client = httpx.Client(timeout=PATIENCE_SECONDS, verify=False)
 
     def stop(self) -> None:
-        """Safe to call in any state."""
+        """Stop in any state."""
         self._client.close()
         self.instance.stop()
 
@@ -100,7 +99,7 @@ class Besieged:
         return token
 
     def start(self) -> None:
-        """With a datastream of each tenant."""
+        """Start with a datastream of each tenant."""
         self.instance.start()
         for name in TENANTS:
             make_topic(self.kafka_pair.source.address, self.topics[name], 1, retention_ms="-1")
@@ -111,7 +110,7 @@ class Besieged:
     def ask(
         self, who: str, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> httpx.Response:
-        """As one of the people, or as nobody."""
+        """Send a request as one of the people, or without a token."""
         sent = {"Authorization": f"Bearer {self.tokens[who]}"} if who else {}
         content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         return self._client.request(
@@ -122,7 +121,7 @@ class Besieged:
         )
 
     def refuses(self, answer: httpx.Response, status: int, words: str = "", who: str = "") -> None:
-        """With this status, these words in a document that a client reads, and a line of the log."""
+        """Check for this status, these words in an error document, and a log line."""
         assert answer.status_code == status, answer.text
         body = answer.json()
         said = str(body.get("detail") or body["message"])
@@ -137,7 +136,7 @@ class Besieged:
             assert line["principal"] == PEOPLE[who].name
 
     def logged(self, event: str, request_id: str) -> dict[str, Any]:
-        """The line of the log that is about a call."""
+        """Return the log line of a request."""
 
         def find() -> dict[str, Any] | None:
             lines = (json.loads(line) for line in self.instance.log_file.read_text().splitlines())
@@ -149,7 +148,7 @@ class Besieged:
         return found
 
     def serves(self) -> None:
-        """Health and metrics are answered, and what both tenants write now is copied."""
+        """Check that health and metrics respond, and that new records of both tenants are copied."""
         for path in ("/v1/health", "/health", "/metrics"):
             wait_until(lambda path=path: self.ask("", "GET", path).status_code == 200, path)  # type: ignore[misc]
         for name, topic in self.topics.items():
@@ -199,7 +198,7 @@ def _besieged(
 
 @pytest.fixture
 def besieged(_besieged: Besieged) -> Iterator[Besieged]:
-    """It serves after the attack as before."""
+    """Return the service, and check after the attack that it still works."""
     yield _besieged
     _besieged.serves()
 
@@ -329,7 +328,7 @@ def test_the_events_of_a_revoked_token_end(besieged: Besieged) -> None:
     def is_known() -> bool:
         return httpx.get(url, headers={"Authorization": headers["Authorization"]}).status_code == 200
 
-    wait_until(is_known, "the token is known")
+    wait_until(is_known, "the token is valid")
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as answer:
         lines = answer.iter_lines()
         assert any(line.startswith("id: ") for line in lines)
@@ -384,7 +383,7 @@ def test_answers_are_neither_cached_nor_sniffed(besieged: Besieged) -> None:
 
 
 def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
-    """Cross-site requests and names that were made to mean this machine, with a token that would do."""
+    """Send cross-site requests, and foreign host names for this machine, with a sufficient token."""
     for method, path, body in CHANGES:
         for headers in ({"Origin": EVIL}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
             besieged.refuses(besieged.ask("operator", method, path, body, headers), 403, "page")
@@ -432,10 +431,12 @@ def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> Non
     make_topic(source, topic, 2)
     made = besieged.ask("bills", "POST", "/v1/datastreams", a_body("few", topic))
     assert made.status_code == 201, made.text
-    wait_until(lambda: topic in besieged.ask("viewer", "GET", "/v1/plan").text, "it is copied")
+    wait_until(lambda: topic in besieged.ask("viewer", "GET", "/v1/plan").text, "the topic is planned")
     grow_topic(source, topic, 20)
     shown = "/v1/datastreams/few"
-    wait_until(lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the growth waits")
+    wait_until(
+        lambda: "18 partitions wait" in besieged.ask("viewer", "GET", shown).text, "the new partitions wait"
+    )
     refused = besieged.ask("bills", "POST", "/v1/datastreams?dry_run=true", a_body("forged", topic))
     besieged.refuses(refused, 403, "4 partitions together, of which 21 are taken", "bills")
     assert besieged.ask("bills", "DELETE", shown).status_code == 202
@@ -452,7 +453,7 @@ def test_who_opens_many_connections_is_told_so(besieged: Besieged) -> None:
 
 
 def to_its_end(connection: socket.socket) -> bytes:
-    """What comes until the other side ends it."""
+    """Return the data received until the peer closes the connection."""
     found = b""
     while part := connection.recv(65_536):
         found += part
@@ -523,7 +524,7 @@ def test_an_expression_that_would_cost_years_is_matched_at_once(besieged: Besieg
 
 
 def test_what_is_stored_commands_no_terminal(besieged: Besieged) -> None:
-    """A name that no caller could give, written straight into ZooKeeper, and texts that any caller can."""
+    """Store a name in ZooKeeper that no client could create, and texts that any client can."""
     told = {"reason": ON_A_TERMINAL, "requested_by": ON_A_TERMINAL}
     for action in ("pause", "resume"):
         done = besieged.ask("bills", "POST", f"/v1/datastreams/bills/{action}", told)
@@ -545,7 +546,7 @@ def test_what_is_stored_commands_no_terminal(besieged: Besieged) -> None:
 
 
 def command(besieged: Besieged, *arguments: str) -> str:
-    """What `headrace` prints, as a viewer sees it."""
+    """Return the output of a `headrace` command run by a viewer."""
     done = subprocess.run(
         [sys.executable, "-m", "headrace", *arguments, "--at", besieged.instance.address],
         env={**os.environ, "HEADRACE_TOKEN": besieged.tokens["viewer"]},

@@ -1,4 +1,4 @@
-"""An audit of a datastream that copies all the time: what arrives meanwhile is no difference."""
+"""Audits of a datastream under traffic: records that arrive meanwhile are no difference."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     with ThreadPoolExecutor() as pool:
         running = pool.submit(traffic)
         try:
-            wait_until(lambda: audited().source_records > 500, "checkpoints come")
+            wait_until(lambda: audited().source_records > 500, "new checkpoints")
             for _ in range(4):
                 result = audited()
                 assert (result.missing, result.duplicates, result.foreign) == (0, 0, 0)
@@ -79,7 +79,7 @@ def test_an_audit_under_traffic_judges_what_is_copied(
             running.result()
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
     write(source, topic, [Record(0, b"after", b"", (), NOW)])
-    wait_until(lambda: (found := audited()).foreign and not found.unjudged, "all is judged")
+    wait_until(lambda: (found := audited()).foreign and not found.unjudged, "all records are judged")
     last = audited()
     assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
     with pytest.raises(TopicMissing, match="matches never-made"):
@@ -110,7 +110,7 @@ def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_i
         (result,) = audit_datastream(settings, definition)
         return None if result.unjudged else result
 
-    result = wait_until(audited, "all is checkpointed", interval_seconds=0.5)
+    result = wait_until(audited, "all records are checkpointed", interval_seconds=0.5)
     assert result is not None
     assert (result.source_records, result.destination_records) == (23, 20)
     assert (result.missing, result.left_out, result.foreign, result.is_complete) == (0, 3, 0, True)

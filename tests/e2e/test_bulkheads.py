@@ -1,4 +1,4 @@
-"""Two tenants on two instances: what one of them has written straight into ZooKeeper harms it alone."""
+"""Isolation of two tenants on two instances: hostile data in ZooKeeper harms only their writer."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def make(_):
         return record
     return apply
 """
-"""A plug-in that ends its process at a record, as a defect of a native library does."""
+"""Plug-in that kills its process at a record, like a defect of a native library."""
 
 
 @pytest.fixture
 def lethal_transform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a transform in a package as pip installs it; instances that start from now on find it."""
+    """Return the name of a transform in a package as installed by pip, for instances started from now on."""
     package = tmp_path / "packages"
     metadata = package / "lethal-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -99,7 +99,7 @@ def shows(instance: RunningInstance, names: set[str]) -> bool:
 
 
 def phases(instance: RunningInstance) -> set[tuple[str, str, bool]]:
-    """Of each lane its datastream, its phase, and if its reason is that its worker process died."""
+    """Return for each lane its datastream, its phase, and whether its reason is a dead worker process."""
     return {(lane["datastream"], lane["phase"], "signal 9" in lane["reason"]) for lane in instance.lanes()}
 
 
@@ -108,7 +108,7 @@ def is_well(instance: RunningInstance) -> bool:
 
 
 def harmed(instance: RunningInstance) -> dict[str, str]:
-    """What a tenant's errors must not touch, where it is not well."""
+    """Return the unhealthy parts that errors of a tenant must not affect."""
     parts = instance.health()["parts"]
     kept = {"leader", "follower", "datastream calm"} & ill(instance)
     return {part: parts[part]["sentence"] for part in kept}
@@ -130,15 +130,17 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     produce(kafka_pair.source.address, calm, first)
     wait_for_copy(kafka_pair, calm, len(first))
     for instance in (one, two):
-        wait_until(partial(is_well, instance), "both take part")
+        wait_until(partial(is_well, instance), "both instances are healthy")
     write_hostile(session, calm)
     bad = {*HOSTILE, "bad-bytes"}
     for instance in (one, two):
         wait_until(partial(shows, instance, bad), "every problem is shown")
     leader = one if one.health()["is_leading"] else two
-    wait_until(lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names them")
+    wait_until(
+        lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names the bad datastreams"
+    )
     assert (harmed(one), harmed(two)) == ({}, {})
-    wait_until(lambda: session.children("/requests") == (), "every request is answered")
+    wait_until(lambda: session.children("/requests") == (), "every request has an outcome")
     told = {(event["kind"], event["datastream"]) for event in two.rest.get("/v1/events", limit=1000)}
     assert {("problem", name) for name in bad} | {("request", "nobody")} <= told
     create_datastream(two, "late", late)
@@ -148,12 +150,12 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     wait_for_copy(kafka_pair, late, len(second))
     one.terminate()
     three = new_instance("three")
-    wait_until(partial(shows, three, bad), "a restarted instance shows them too")
+    wait_until(partial(shows, three, bad), "a restarted instance also shows them")
     for name in bad:
         three.rest.delete(f"/v1/datastreams/{name}")
     for instance in (two, three):
-        wait_until(partial(shows, instance, set()), "no problem is left")
-        wait_until(partial(is_well, instance), "all is well")
+        wait_until(partial(shows, instance, set()), "no problem remains")
+        wait_until(partial(is_well, instance), "the instance is healthy")
     assert {one["name"] for one in three.rest.get("/v1/datastreams")} == {"calm", "late"}
     assert by_partition(read_all(kafka_pair.destination.address, f"copy.{calm}")) == by_partition(
         first + second
@@ -180,19 +182,19 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     def reason() -> str:
         return problems(instance).get("poison", "")
 
-    wait_until(lambda: "signal 9" in reason(), "the lane is found", interval_seconds=0.3)
+    wait_until(lambda: "signal 9" in reason(), "the lane is identified", interval_seconds=0.3)
     for topic in (calm, poison):
         produce(kafka_pair.source.address, topic, second)
     wait_for_copy(kafka_pair, calm, len(first) + len(second))
     found = instance.health()["parts"]["lanes of poison"]
     assert (found["is_well"], "signal 9" in found["sentence"]) == (False, True)
     expected = {("calm", "copying", False), ("poison", "paused", True)}
-    wait_until(lambda: phases(instance) == expected, "lanes of calm copy, those of poison are paused")
+    wait_until(lambda: phases(instance) == expected, "only the lanes of poison are paused")
     told = [one for one in instance.rest.get("/v1/events", limit=1000) if one["kind"] == "problem"]
     assert any(one["datastream"] == "poison" and "signal 9" in one["sentence"] for one in told)
     assert not any(one["datastream"] == "calm" and "signal 9" in one["sentence"] for one in told)
     there = kafka_pair.destination.address
     assert by_partition(read_all(there, f"copy.{calm}")) == by_partition(first + second)
-    assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "nothing comes twice"
+    assert by_partition(read_all(there, f"copy.{poison}")) == by_partition(first), "a record was repeated"
     instance.rest.delete("/v1/datastreams/poison")
-    wait_until(lambda: "lanes of poison" not in ill(instance), "it is gone")
+    wait_until(lambda: "lanes of poison" not in ill(instance), "the problem is resolved")

@@ -1,4 +1,4 @@
-"""A proxy in front of a real broker, which lies about the cluster behind it."""
+"""Cluster identity behind a proxy that falsifies the responses of a real broker."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RESTRICTED = {"clusters__source__readers": '["nobody"]', "clusters__source__grou
 
 
 class Proxy(SlowPort):
-    """Passes frames on. `lies`: bytes of responses, and what is sent in their place."""
+    """Proxy of frames. `lies`: replacements of bytes in responses."""
 
     def __init__(self, number: int, address: str) -> None:
         super().__init__(number, address)
         self.lies: dict[bytes, bytes] = {}
 
     def pose(self, cluster_id: str, address: str, *, is_broker: bool) -> None:
-        """Report another id, and with `is_broker` itself in place of the broker."""
+        """Report another cluster id and, with `is_broker`, the proxy in place of the broker."""
         self.lies = {cluster_id.encode(): cluster_id[::-1].encode()} if cluster_id else {}
         if is_broker:
             self.lies[_listener(address)] = _listener(self.here)
@@ -57,7 +57,7 @@ class Proxy(SlowPort):
 
 
 def _listener(address: str) -> bytes:
-    """Host and port as responses have them."""
+    """Return host and port as encoded in responses."""
     host, _, port = address.rpartition(":")
     return host.encode() + int(port).to_bytes(4)
 
@@ -70,7 +70,7 @@ def proxy(kafka_pair: KafkaPair) -> Iterator[Proxy]:
 
 @pytest.fixture
 def topic(kafka_pair: KafkaPair) -> str:
-    """With records that nobody may read."""
+    """Return a topic with records that no principal may read."""
     name = f"secret-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, name, 1, retention_ms="-1")
     produce(kafka_pair.source.address, name, some_records(1, 10))
@@ -104,7 +104,7 @@ def test_a_proxy_that_tells_the_truth_has_the_rights_of_the_alias(
 def test_listeners_of_an_alias_are_not_reached_through_a_proxy(
     kafka_pair: KafkaPair, proxy: Proxy, new_instance: NewInstance, topic: str
 ) -> None:
-    """The proxy reports another id, and the broker its listener, which is the alias's."""
+    """The proxy reports another id, and the broker its listener, which belongs to the alias."""
     proxy.pose(source_id(kafka_pair), kafka_pair.source.address, is_broker=False)
     instance = new_instance("one", **RESTRICTED)
     create(instance, proxy, topic)

@@ -1,4 +1,4 @@
-"""`headrace doctor` on a set-up that works, and on one that does not."""
+"""Test `headrace doctor` on a working set-up and on a broken one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def examined(instance: RunningInstance) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code and the findings."""
+    """Return the exit code and the findings."""
     command = [sys.executable, "-m", "headrace", "doctor", "--json", "--patience", "30s"]
     done = subprocess.run(
         [*command, "--at", instance.address],
@@ -44,7 +44,7 @@ def test_a_set_up_that_works_has_no_problem_and_settings_that_bite_are_named(
     instance = new_instance("one")
     create_datastream(instance, "examined", topic)
     create_datastream(instance, "nothing", f"{topic}-missing")
-    wait_until(lambda: instance.health()["is_well"], "all is well")
+    wait_until(lambda: instance.health()["is_well"], "the instance is healthy")
     code, findings = examined(instance)
     said = {(one["subject"], one["grade"]): one["sentence"] for one in findings}
     assert [one for one in findings if one["grade"] == "problem"] == []

@@ -1,4 +1,4 @@
-"""The commands of every page of the documentation, one after the other, against a service with clusters."""
+"""Run the commands of every documentation page in order against a service with clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers import NewKafka
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 TOPICS: Final = {"orders": 2, "clicks": 2, "views": 1, "payments": 14, "refunds": 2}
-"""Topics that pages speak of, with their numbers of partitions."""
+"""Topics used on the pages, with their numbers of partitions."""
 
 ORDERS: Final = (
     "datastream create orders --source east --destination west --owner team-a --topics payments|refunds"
@@ -37,10 +37,10 @@ BEFORE: Final = {
     ),
     "datastream create orders-back": ("datastream delete orders-back --wait",),
 }
-"""What a reader has done by then that no block of the page says; what fails of it was done already."""
+"""Earlier steps of a reader that are in no block of the page. They may fail if already done."""
 
 MAY_FIND_SOMETHING: Final = ("doctor", "monitor --once", "apply -f datastreams.yaml --check")
-"""Commands whose exit status says what they have found."""
+"""Commands whose exit status reports findings."""
 
 PAGES: Final = {
     page: list(commands)
@@ -51,14 +51,14 @@ PAGES: Final = {
 
 
 class Shell:
-    """Runs lines of pages in this process: `headrace` with its arguments, and what goes to a file."""
+    """Runs lines of pages in this process: `headrace` with its arguments and redirections."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 
     def run(self, line: str) -> tuple[int, str]:
-        """The exit status, and what was said."""
+        """Run a line; return the exit status and the output."""
         words = shlex.split(line, comments=True)
         at = words.index(">") if ">" in words else len(words)
         self._monkeypatch.setattr(sys, "argv", ["headrace", *words[:at]])
@@ -80,9 +80,13 @@ def shell(
     zookeeper_server: ZooKeeperServer,
     zookeeper_root: str,
 ) -> Iterator[Shell]:
-    """A shell whose settings are those of two instances with clusters of their own, as topics have names of
-    pages. Each cluster has two aliases, since some pages speak of east and west. The instances have the
-    package of the page about plug-ins."""
+    """Return a shell with the settings of two instances on separate clusters.
+
+    Shared clusters could not have topics with the names used on pages.
+
+    Each cluster has two aliases, as some pages use east and west. The instances have the package of the page
+    on plug-ins.
+    """
     source, destination = new_kafka("source").address, new_kafka("destination").address
     clusters = {"source": source, "destination": destination, "east": source, "west": destination}
     environment = {
@@ -110,13 +114,13 @@ def shell(
 
 
 def answered(line: str) -> str:
-    """A command that would ask a person at the terminal, with the answer yes."""
+    """Add `--yes` to a command that would ask for confirmation."""
     asks = line.startswith("apply") and not any(way in line for way in ("--yes", "--dry-run", "--check"))
     return f"{line} --yes" if asks else line
 
 
 def run_page(shell: Shell, commands: list[Documented]) -> Iterator[str]:
-    """What went wrong with the commands of a page; afterwards there is no datastream."""
+    """Run the commands of a page, yield their failures, and delete its datastreams."""
     known = []
     if not any(" create " in one.words for one in commands):
         known.append("orders")
@@ -138,7 +142,7 @@ def run_page(shell: Shell, commands: list[Documented]) -> Iterator[str]:
         shell.run(f"datastream delete {name} --wait --timeout 10m")
 
 
-# A command leaves connections to the end of its process, which does not come here.
+# A command leaves connections open until its process exits, which does not happen here.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_documented_commands_do_what_their_pages_say(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()

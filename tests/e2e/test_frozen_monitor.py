@@ -1,4 +1,4 @@
-"""A monitor that stands still: another one goes on with its incidents, and it does nothing when it thaws."""
+"""Frozen monitors: another monitor continues their incidents, and they do nothing after they thaw."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 6
 TASK_LIMIT: Final = 300_000
-"""Bytes a second that a task may copy, which is also the capacity that placement counts with."""
+"""Maximum bytes per second of a task, which is also the capacity that the planner uses."""
 HEAVY: Final = 210_000.0
 LIGHT: Final = 2_000.0
 FIRING: Final = (LATE.name, "firing")
@@ -40,7 +40,7 @@ ASKED: Final = '"event": "rebalance requested"'
 
 
 def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
-    """A process that judges the instance's service and tells the hook."""
+    """Start a monitor process that judges the instance's service and alerts the hook."""
     command = [sys.executable, "-m", "headrace", "monitor", "--at", instance.address]
     chosen = {f"HEADRACE_{key}".upper(): value for key, value in telling(hook).items()}
     return ManagedProcess(log.stem, command, {**instance.environment, **chosen}, log, grace_seconds=60)
@@ -59,13 +59,13 @@ def traffic(address: str) -> Iterator[Traffic]:
 
 
 def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
-    """Much for these partitions, a little for the others."""
+    """Write at a high rate to these partitions, and at a low rate to all other ones."""
     rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
     writing.set_rates(json.dumps({name: rates}))
 
 
 def tasks(instance: RunningInstance) -> list[set[int]]:
-    """Partitions of each task by the plan."""
+    """Return the partitions of each task in the plan."""
     plan = instance.rest.get("/v1/plan")["tasks"]
     return [{int(one.rpartition("-")[2]) for one in task["partitions"]} for task in plan]
 
@@ -95,29 +95,31 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         together = set(sorted(next(one for one in tasks(instance) if len(one) > 1))[:2])
         set_rates(writing, name, together)
         first = running.enter_context(monitor_of(instance, former, logs[0]))
-        wait_until(lambda: f":{first.pid}" in holder(), "the first judges")
+        wait_until(lambda: f":{first.pid}" in holder(), "the first monitor holds the lease")
         second = running.enter_context(monitor_of(instance, latter, logs[1]))
-        wait_until(lambda: FIRING in heard(former, name), "the first tells of it")
-        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
-        wait_until(lambda: "standing by" in logs[1].read_text(), "the second waits")
+        wait_until(lambda: FIRING in heard(former, name), "the first monitor sends the alert")
+        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")
+        wait_until(lambda: "standing by" in logs[1].read_text(), "the second monitor is standing by")
         first.suspend()
-        wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
+        wait_until(lambda: f":{second.pid}" in holder(), "the second monitor holds the lease")
         told = len(former.requests)
-        wait_until(lambda: FIRING in heard(latter, name), "the second tells of it")
-        assert RESOLVED not in heard(latter, name), "it is not over because its monitor stands still"
+        wait_until(lambda: FIRING in heard(latter, name), "the second monitor sends the alert")
+        assert RESOLVED not in heard(latter, name), "resolved although only the monitor is frozen"
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
-        wait_until(lambda: ASKED in logs[1].read_text(), "the second acts")
+        wait_until(lambda: ASKED in logs[1].read_text(), "the second monitor requests a rebalance")
         set_rates(writing, name, set())
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
-        wait_until(lambda: RESOLVED in heard(latter, name), "the second tells its end")
-        closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "it is over")
-        assert list(incidents(instance, name)) == [opened], "it was the same incident"
+        wait_until(lambda: RESOLVED in heard(latter, name), "the second monitor resolves the alert")
+        closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "the incident is closed")
+        assert list(incidents(instance, name)) == [opened], "the second monitor opened another incident"
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 1}}, "*")
-        another = wait_until(lambda: incidents(instance, name).keys() - {opened}, "another one begins")
+        another = wait_until(
+            lambda: incidents(instance, name).keys() - {opened}, "another incident is opened"
+        )
         first.resume()
-        wait_until(lambda: "standing by" in logs[0].read_text(), "the first has seen that it is over")
+        wait_until(lambda: "standing by" in logs[0].read_text(), "the first monitor has lost its lease")
         since = len(heard(latter, name))
-        wait_until(lambda: len(heard(latter, name)) > since + 2, "the second goes on")
+        wait_until(lambda: len(heard(latter, name)) > since + 2, "the second monitor continues")
         assert f":{second.pid}" in holder()
         assert len(former.requests) == told, heard(former, name)
         found = incidents(instance, name)
@@ -131,7 +133,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
 def test_a_leader_that_was_frozen_tells_nothing_of_before(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
-    """Another instance leads as soon as its session has ended, long before a lease would be over."""
+    """Another instance leads as soon as the session has expired, long before a lease would expire."""
     name = fresh_name("stiff")
     make_topic(kafka_pair.source.address, name)
     with ExitStack() as receivers:
@@ -142,23 +144,25 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
         create_datastream(former, name, name, objective={"milliseconds": 1})
         wait_until_caught_up(former, name)
         produce(kafka_pair.source.address, name, late_records(10))
-        wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader tells of it")
+        wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader sends the alert")
         if FIRING in heard(hooks[1], name):
             former, latter, hooks = latter, former, hooks[::-1]
-        (opened,) = wait_until(lambda: incidents(former, name), "the incident is kept")
+        (opened,) = wait_until(lambda: incidents(former, name), "the incident is stored")
         with frozen(former.pid):
-            wait_until(lambda: FIRING in heard(hooks[1], name), "the next leader tells of it")
+            wait_until(lambda: FIRING in heard(hooks[1], name), "the next leader sends the alert")
             told = len(hooks[0].requests)
             latter.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
-            wait_until(lambda: RESOLVED in heard(hooks[1], name), "and its end")
-            closed = wait_until(lambda: incidents(latter, name)[opened]["closed_ms"], "it is over")
+            wait_until(lambda: RESOLVED in heard(hooks[1], name), "the next leader resolves the alert")
+            closed = wait_until(
+                lambda: incidents(latter, name)[opened]["closed_ms"], "the incident is closed"
+            )
 
         def is_back() -> bool:
             health = [one["health"] for one in latter.rest.get("/v1/instances")]
             parts = [one["parts"]["monitor"] for one in health if one is not None]
             return len(parts) == 2 and sum("while" in one["sentence"] for one in parts) == 1
 
-        wait_until(is_back, "it is an instance again, and does not lead")
+        wait_until(is_back, "the former leader has rejoined as follower")
         assert len(hooks[0].requests) == told, heard(hooks[0], name)[-3:]
         found = incidents(latter, name)
         assert list(found) == [opened]

@@ -1,4 +1,4 @@
-"""A worker process that stands still, though it lives: it is said, it is killed, and its lanes continue."""
+"""Frozen worker processes: health reports them, they are killed, and their lanes continue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SILENT = "worker process"
 
 
 def parts(instance: RunningInstance) -> Mapping[str, Any]:
-    """Of its health."""
+    """Return the parts of its health."""
     found: Mapping[str, Any] = instance.health()["parts"]
     return found
 
@@ -55,19 +55,23 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
             for lane in lanes
         )
 
-    wait_until(is_said, "the lanes of a worker that is frozen do not count as copying", interval_seconds=0.05)
-    wait_until(lambda: not parts(instance)["follower"]["is_well"], "it is named", interval_seconds=0.05)
+    wait_until(is_said, "the lanes of a frozen worker do not count as copying", interval_seconds=0.05)
+    wait_until(
+        lambda: not parts(instance)["follower"]["is_well"], "the follower is unhealthy", interval_seconds=0.05
+    )
     wait_until(
         lambda: any(SILENT in part["sentence"] for part in parts(instance).values()),
-        "health says why",
+        "health names the worker process",
         interval_seconds=0.05,
     )
     wait_for_copy(kafka_pair, topic, len(first) + len(second))
-    assert worker not in workers(instance), "what is frozen was killed: it cannot write later"
-    wait_until(lambda: all(part["is_well"] for part in parts(instance).values()), "all is well again")
+    assert worker not in workers(instance), "the frozen worker was not killed and could write later"
+    wait_until(
+        lambda: all(part["is_well"] for part in parts(instance).values()), "all parts are healthy again"
+    )
     wait_until(
         lambda: [one["movement"] and one["movement"]["state"] for one in instance.lanes()] == ["OK"] * 3,
-        "the new worker has said where its lanes stand",
+        "the new worker has reported its lanes",
         interval_seconds=0.1,
     )
     told = instance.rest.get("/v1/events", limit=1000)

@@ -1,4 +1,4 @@
-"""Tasks change their instance while records flow: orderly stops, returns, moves, frozen owners, outages."""
+"""Tasks that move between instances under traffic: shutdowns, returns, moves, frozen owners, outages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 6
 
 
 class Pair:
-    """Two instances that share the tasks of one topic, and records that were copied by both."""
+    """Two instances that share the tasks of one topic, and records that both have copied."""
 
     def __init__(self, kafka_pair: KafkaPair, new_instance: NewInstance, **settings: str) -> None:
         self.kafka = kafka_pair
@@ -30,32 +30,32 @@ class Pair:
         make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
         self.instances = {name: new_instance(name, **settings) for name in ("one", "two")}
         self.one, self.two = self.instances.values()
-        eventually(lambda: len(self.one.rest.get("/v1/instances")) == 2, "both are here")
+        eventually(lambda: len(self.one.rest.get("/v1/instances")) == 2, "both instances have joined")
         create_datastream(self.one, "handover", self.topic, limits={"min_tasks": 4})
         self.sent = some_records(PARTITIONS, 300, "a")
         produce(kafka_pair.source.address, self.topic, self.sent)
         wait_for_copy(kafka_pair, self.topic, len(self.sent))
 
     def homes(self, instance: RunningInstance) -> dict[str, str]:
-        """Instance by task."""
+        """Return the instance of each task."""
         return {one["task"]: one["instance"] for one in instance.rest.get("/v1/plan")["tasks"]}
 
     def send(self, salt: str) -> None:
-        """More records, and the wait until all have been copied."""
+        """Write more records, and wait until all are copied."""
         more = some_records(PARTITIONS, 300, salt)
         produce(self.kafka.source.address, self.topic, more)
         self.sent += more
         wait_for_copy(self.kafka, self.topic, len(self.sent))
 
     def assert_copied_once(self) -> None:
-        """Every record once, in order."""
+        """Check that every record was copied once, in order."""
         copied = read_all(self.kafka.destination.address, f"copy.{self.topic}")
         assert by_partition(copied) == by_partition(self.sent)
 
 
 @pytest.fixture
 def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
-    """Of which a test ends an instance."""
+    """Return a pair for a test that stops an instance."""
     return Pair(kafka_pair, new_instance)
 
 
@@ -63,7 +63,7 @@ def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
 def pair(
     tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
 ) -> Iterator[Pair]:
-    """Both instances have tasks again after each of its tests."""
+    """Return the shared pair: both instances have tasks again after each of its tests."""
     folder = tmp_path_factory.mktemp("handover")
     with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
         yield Pair(kafka_pair, make)
@@ -80,7 +80,7 @@ def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
     assert any("two leaving" in event["sentence"] for event in events)
     own_pair.send("b")
     new_instance("two")
-    eventually(lambda: own_pair.homes(own_pair.one) == before, "it has its tasks again")
+    eventually(lambda: own_pair.homes(own_pair.one) == before, "the instance has its tasks again")
     own_pair.send("c")
     own_pair.assert_copied_once()
 
@@ -90,7 +90,7 @@ def test_the_leader_hands_over_too(own_pair: Pair) -> None:
     leader = own_pair.instances[own_pair.one.rest.get("/v1/instances")[0]["name"]]
     (other,) = set(own_pair.instances.values()) - {leader}
     assert leader.terminate() == 0
-    eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, "the other one leads")
+    eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, "the other instance leads")
     assert set(own_pair.homes(other).values()) == {other.name}
     own_pair.send("b")
     own_pair.assert_copied_once()
@@ -160,9 +160,9 @@ def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
 @pytest.mark.deep
 def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: Pair) -> None:
     with frozen(pair.two.pid):
-        eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, "the other one has all tasks")
+        eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, "the other instance has all tasks")
         pair.send("b")
-    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "it is back")
+    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "the instance has returned")
     pair.send("c")
     pair.assert_copied_once()
 
@@ -179,10 +179,12 @@ def test_zookeeper_goes_and_comes_back(
         lanes = [lane for one in pair.instances.values() for lane in one.lanes()]
         return bool(lanes) and all("given up" in lane["reason"] for lane in lanes)
 
-    eventually(has_given_up, "the leases are over")
+    eventually(has_given_up, "the leases have expired")
     server.start()
     pair.send("b")
     assert all(wait_until(one.is_alive) for one in pair.instances.values())
-    eventually(lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "both have tasks again")
+    eventually(
+        lambda: set(pair.homes(pair.one).values()) == {"one", "two"}, "both instances have tasks again"
+    )
     pair.send("c")
     pair.assert_copied_once()

@@ -1,4 +1,4 @@
-"""Hostile values over REST and straight into ZooKeeper: another tenant's datastream is copied on."""
+"""Hostile values over REST and in ZooKeeper: the datastream of another tenant is still copied."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ A_FEW_VALUES = 1
 
 @pytest.fixture
 def tree(zookeeper_server: ZooKeeperServer) -> Iterator[tuple[str, ZooKeeper]]:
-    """A root of our own, and somebody who writes there what comes to mind."""
+    """Return a separate root, and a session that writes hostile nodes there."""
     root = f"/hostile-{uuid4().hex[:8]}"
     session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=root))
     session.start()
@@ -66,7 +66,7 @@ def tree(zookeeper_server: ZooKeeperServer) -> Iterator[tuple[str, ZooKeeper]]:
 
 
 class Tenants:
-    """A good datastream, copied by two instances, and everybody else's."""
+    """A good datastream, copied by two instances, and the datastreams of attackers."""
 
     def __init__(self, kafka_pair: KafkaPair, instances: list[RunningInstance]) -> None:
         self.kafka_pair = kafka_pair
@@ -78,7 +78,7 @@ class Tenants:
         create_datastream(instances[0], "good", self.topic, limits={"min_tasks": 2})
 
     def ask(self, number: int, method: str, path: str, body: bytes | None = None) -> httpx.Response:
-        """One of the instances answers, whatever it is asked, and not with an error of its own."""
+        """Send a request to one of the instances; check that it responds without a server error."""
         address = self.instances[number % len(self.instances)].address
         answer = httpx.request(
             method,
@@ -97,17 +97,17 @@ class Tenants:
         return {str(one["name"]) for one in self.ask(number, "GET", "/v1/datastreams").json()}
 
     def delete_all_but_good(self) -> None:
-        """Through both doors of both instances."""
+        """Delete the other datastreams over both interfaces of both instances."""
         for number, name in enumerate(sorted(self.names(0) - {"good"})):
             quoted = quote(name, safe="")
             door = ("/v1/datastreams", "/datastream")[number // 2 % 2]
             assert self.ask(number, "GET", f"/v1/datastreams/{quoted}").status_code in {200, 404}
             assert self.ask(number, "DELETE", f"{door}/{quoted}").status_code in {200, 202, 404, 405}, name
         for number in range(len(self.instances)):
-            eventually(lambda number=number: self.names(number) == {"good"}, "only the good one is left")  # type: ignore[misc]
+            eventually(lambda number=number: self.names(number) == {"good"}, "only good is left")  # type: ignore[misc]
 
     def check_good(self) -> None:
-        """What comes now is copied, by lanes that both instances have."""
+        """Check that new records are copied, and that both instances respond."""
         more = some_records(4, 40, uuid4().hex[:4])
         produce(self.kafka_pair.source.address, self.topic, more)
         self.records += more
@@ -142,7 +142,7 @@ def rest_cases(kafka_pair: KafkaPair) -> Iterator[tuple[str, bytes]]:
 
 
 def some_values(fields: Sequence[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every field with some value, and clusters with all of them; tests/unit/api has every pair."""
+    """Yield every field with some value, and clusters with every value; tests/unit/api covers every pair."""
     values = list(VALUES.values())
     for place, field in enumerate(fields):
         is_cluster = field[-1] in {"source", "destination", "cluster", "connectionString"}
@@ -180,7 +180,7 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
 
     for number, (path, body) in enumerate(rest_cases(kafka_pair)):
         tenants.ask(number, "POST", path, body.replace(b"bad", f"bad{number}".encode()))
-    assert len(tenants.names(0)) > 5, "what can be meant is accepted"
+    assert len(tenants.names(0)) > 5, "valid values are rejected"
     tenants.check_good()
     tenants.delete_all_but_good()
 
@@ -205,6 +205,6 @@ def test_nothing_that_is_sent_or_stored_for_one_datastream_harms_another(
     tenants.check_good()
     tenants.delete_all_but_good()
     tenants.check_good()
-    eventually(lambda: session.children("/requests") == (), "every request is answered")
+    eventually(lambda: session.children("/requests") == (), "every request has an outcome")
     copied = read_all(kafka_pair.destination.address, f"copy.{tenants.topic}")
     assert by_partition(copied) == by_partition(tenants.records)

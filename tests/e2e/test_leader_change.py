@@ -1,4 +1,4 @@
-"""A leader is killed when the load has gone: the next one knows what the day needs and gives up no task."""
+"""Kill of a leader after the load has dropped: the next one remembers the day's need and keeps every task."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 12
 RATE: Final = 20_000.0
-"""Bytes a second of each: together four times what a task bears."""
+"""Bytes per second of each partition: together four times the limit of a task."""
 
 
 @contextmanager
 def traffic(address: str, topic: str) -> Iterator[None]:
-    """Writes to every partition until the block ends."""
+    """Write to every partition within the context."""
     writing = Traffic(address)
     thread = threading.Thread(target=writing.run, name="traffic")
     writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
@@ -45,18 +45,18 @@ def traffic(address: str, topic: str) -> Iterator[None]:
 
 
 def group(instance: RunningInstance) -> dict[str, Any]:
-    """What the last planning found."""
+    """Return the result of the latest planning."""
     groups = instance.rest.get("/v1/plan")["groups"]
     return groups[0] if groups else {"tasks": 0, "required_tasks": 0, "reasons": [""]}
 
 
 def needing_one(planned: dict[str, Any]) -> dict[str, Any]:
-    """That planning, once its load needs one task only; nothing before."""
+    """Return the planning if its load requires only one task, else an empty dict."""
     return planned if planned["required_tasks"] == 1 else {}
 
 
 def observed_at(session: ZooKeeper) -> list[int]:
-    """When the observations were made that are kept."""
+    """Return the times of the stored observations."""
     return [int(name.partition("-")[0]) for name in session.children(f"{znodes.OBSERVATIONS}/source")]
 
 
@@ -85,7 +85,7 @@ def test_the_next_leader_plans_by_the_same_day(
     )
     with traffic(kafka_pair.source.address, name):
         wait_until(lambda: group(first)["tasks"] >= 4, "the load needs tasks")
-    calm = wait_until(lambda: needing_one(group(first)), "the load has gone")
+    calm = wait_until(lambda: needing_one(group(first)), "the load has dropped")
     assert "kept because" in calm["reasons"][0]
     session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root))
     session.start()
@@ -96,9 +96,9 @@ def test_the_next_leader_plans_by_the_same_day(
         first.kill()
         wait_until(
             lambda: sum(at_ms > before for at_ms in observed_at(session)) >= NEWEST,
-            "the next leader has observed often enough to plan by its own",
+            "the next leader has enough observations of its own",
         )
         newest = max(observed_at(session))
-        wait_until(lambda: max(observed_at(session)) > newest, "and has planned by it")
+        wait_until(lambda: max(observed_at(session)) > newest, "the next leader has planned with them")
     assert len(second.rest.get("/v1/plan")["tasks"]) == calm["tasks"]
     assert "kept because" in group(second)["reasons"][0]

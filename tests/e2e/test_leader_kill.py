@@ -1,4 +1,4 @@
-"""The leader is killed in the midst of twenty clients' changes: what was acknowledged is what is stored."""
+"""Kill of the leader during the changes of twenty clients: every acknowledged change is stored."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 CLIENTS: Final = 20
 SHARED: Final = 4
 ENOUGH: Final = 60
-"""Changes that are acknowledged before the kill, and after it."""
+"""Number of acknowledged changes before the kill, and after it."""
 _STATUS: Final = {"pause": "PAUSED", "resume": "READY"}
 
 
 @dataclass
 class History:
-    """What clients were told. `written`: by the datastream and the version that a change was made of, the
-    marks that were acknowledged; `refused`: marks of changes that were; `unknown`: of those without
-    an answer. `statuses`: by datastream, what it may be in the end."""
+    """Responses to clients. `written`: acknowledged marks by datastream and base version.
+
+    `refused`: marks of rejected changes; `unknown`: marks of changes without a response. `statuses`: possible
+    final statuses by datastream.
+    """
 
     created: set[str] = field(default_factory=set)
     written: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class History:
 
 
 class Writer:
-    """One client: creates datastreams, marks shared ones, pauses and resumes one of its own."""
+    """One client: creates datastreams, marks shared ones, pauses and resumes a separate one."""
 
     def __init__(
         self, number: int, instances: Sequence[RunningInstance], history: History, ended: threading.Event
@@ -75,7 +77,7 @@ class Writer:
             one.close()
 
     def _ask(self, method: str, path: str, **more: Any) -> httpx.Response | None:
-        """None: nobody knows whether it was done. The next call goes to another instance then."""
+        """Send a request; return None if its outcome is unknown, and use another instance from then on."""
         try:
             answer = self._clients[self._at % len(self._clients)].request(method, path, **more)
         except httpx.TransportError:
@@ -86,7 +88,7 @@ class Writer:
         return answer
 
     def _create(self, name: str) -> None:
-        """Until an answer says that it is there."""
+        """Retry until a response confirms that the datastream exists."""
         answer = None
         while answer is None and not self._ended.is_set():
             answer = self._ask("POST", "/v1/datastreams", json=a_body(name))
@@ -125,12 +127,12 @@ class Writer:
             elif answer.status_code == 200:
                 history.statuses[name] = {_STATUS[action]}
                 history.acknowledged += 1
-            else:  # not in its present state, or somebody else was faster each time
+            else:  # not possible in its current state, or too many concurrent changes
                 assert answer.status_code == 409, answer.text
 
 
 def a_body(name: str) -> dict[str, Any]:
-    """Of topics that there are none of."""
+    """Return a definition that selects no existing topic."""
     return {
         "name": name,
         "source": {"cluster": "source", "topics": f"none-of-{name}"},
@@ -144,7 +146,7 @@ def test_what_was_acknowledged_is_stored_and_no_version_was_overwritten_unseen(
 ) -> None:
     instances = [new_instance(name) for name in ("one", "two")]
     first, second = instances
-    wait_until(lambda: len(first.rest.get("/v1/instances")) == 2, "both are here")
+    wait_until(lambda: len(first.rest.get("/v1/instances")) == 2, "both instances have joined")
     leader = first if first.rest.get("/v1/instances")[0]["name"] == first.name else second
     other = second if leader is first else first
     for number in range(SHARED):
@@ -166,8 +168,8 @@ def test_what_was_acknowledged_is_stored_and_no_version_was_overwritten_unseen(
         for one in writers:
             one.close()
     assert not failures, failures
-    wait_until(lambda: other.rest.get("/v1/health")["is_leading"], "the other one leads")
-    wait_until(lambda: "INITIALIZING" not in statuses(other).values(), "all that is new is looked after")
+    wait_until(lambda: other.rest.get("/v1/health")["is_leading"], "the other instance leads")
+    wait_until(lambda: "INITIALIZING" not in statuses(other).values(), "every new datastream is initialized")
     check(history, other)
 
 
@@ -183,17 +185,17 @@ def statuses(instance: RunningInstance) -> dict[str, str]:
 
 
 def check(history: History, instance: RunningInstance) -> None:
-    """Compare what clients were told with what is stored."""
+    """Compare the responses with the stored definitions."""
     with closing(httpx.Client(base_url=f"http://{instance.address}", timeout=PATIENCE_SECONDS)) as client:
         stored: list[dict[str, Any]] = client.get("/v1/datastreams").json()
     names = Counter(one["name"] for one in stored)
-    assert not history.created - names.keys(), "a creation that was acknowledged is lost"
+    assert not history.created - names.keys(), "an acknowledged creation is lost"
     assert set(names.values()) == {1}
     assert {version: marks for version, marks in history.written.items() if len(marks) > 1} == {}
     for one in stored:
         name, kept = one["name"], {key for key in one["metadata"] if key.startswith("mark-")}
-        assert not history.marks.get(name, set()) - kept, f"{name}: a change that was acknowledged is lost"
-        assert not kept & history.refused, f"{name}: a change that was refused is there"
+        assert not history.marks.get(name, set()) - kept, f"{name}: an acknowledged change is lost"
+        assert not kept & history.refused, f"{name}: a rejected change is stored"
         assert kept <= history.marks.get(name, set()) | history.unknown
         if name in history.statuses:
             assert one["status"] in history.statuses[name], name

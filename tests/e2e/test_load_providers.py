@@ -1,4 +1,4 @@
-"""Datastreams that choose their own load provider, beside one that goes by the service's."""
+"""Datastreams that select a load provider, beside one with the provider of the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers import KafkaPair
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 STEADY: Final = 5_000_000
-"""Bytes per second that the plug-in says of each partition; two of them fill no task."""
+"""Bytes per second of each partition according to the plug-in; two partitions fill no task."""
 CAPACITY: Final = {"capacity_bytes_per_second": 10_000_000, "utilisation_percent": 70}
 CHOICES: Final = {"plain": None, "chosen": "steady", "counted": "none"}
 
@@ -37,21 +37,23 @@ def loads(instance: RunningInstance, name: str) -> Any:
 
 
 def has_tasks(instance: RunningInstance, name: str, tasks: int) -> bool:
-    """Whether a planning that knew every load has found so many; asks again, as the leader may know none
-    yet."""
+    """Return whether a planning with all loads known resulted in this number of tasks.
+
+    Requests another planning each time, since the leader may not have any loads yet.
+    """
     instance.rest.post("/v1/rebalance", {"datastream": name, "full": True})
     found = planning(instance, name)
     return found is not None and found["tasks"] == tasks and bool(loads(instance, name)["known"] == 3)
 
 
 def providers(instance: RunningInstance) -> set[tuple[str | None, str | None]]:
-    """Of the loads that plans go by: what datastreams choose, and whose answer came last."""
+    """Return the loads in use: selected provider, and provider of the latest response."""
     answer = instance.rest.get("/v1/loads")
     return {(one["chosen_provider"], one["provider"]) for one in answer["clusters"]}
 
 
 def rates(instance: RunningInstance, name: str) -> list[float]:
-    """Of each partition, as the leader knows them."""
+    """Return the load of each partition as known to the leader."""
     return [one["bytes_per_second"] for one in loads(instance, name)["partitions"]]
 
 
@@ -60,7 +62,7 @@ def choose(instance: RunningInstance, name: str, provider: str | None) -> None:
 
 
 def copies(kafka_pair: KafkaPair, topics: Mapping[str, str], *batches: list[Any]) -> None:
-    """The last batch is produced, and all of them are at the destination."""
+    """Write the last batch, and check that all batches arrive at the destination."""
     expected = [record for batch in batches for record in batch]
     for topic in topics.values():
         produce(kafka_pair.source.address, topic, batches[-1])
@@ -93,6 +95,12 @@ def test_each_datastream_is_planned_by_the_loads_that_it_chooses(
     assert any("placement.load_provider" in reason for reason in planning(one, "counted")["reasons"])
     choose(one, "chosen", None)
     choose(one, "plain", "steady")
-    wait_until(partial(has_tasks, one, "plain", 3), "the other one chooses it", interval_seconds=2)
-    wait_until(partial(has_tasks, one, "chosen", 1), "it goes by the service's again", interval_seconds=2)
+    wait_until(
+        partial(has_tasks, one, "plain", 3), "the other datastream uses the provider", interval_seconds=2
+    )
+    wait_until(
+        partial(has_tasks, one, "chosen", 1),
+        "the datastream uses the service's provider again",
+        interval_seconds=2,
+    )
     copies(kafka_pair, topics, first, second)

@@ -1,5 +1,4 @@
-"""A Pinot that stands still and one that is killed: it is said though nobody plans, and plans go by the loads
-that were known last."""
+"""Frozen, slow and killed Pinot: reported even without planning, and plans use the last known loads."""
 
 from __future__ import annotations
 
@@ -26,21 +25,21 @@ from tests.situations import Snapshot
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SLOW_SECONDS: Final = 1.5
-"""Each way: what answers so late is not away."""
+"""Delay in each direction; such slow responses do not count as unavailable."""
 HEAVY: Final = 6_000.0
-"""Bytes a second: one task bears 7,000, so not two such partitions."""
+"""Bytes per second: a task may carry 7,000, less than two such partitions."""
 PART: Final = "loads of source"
 
 
 class Service:
-    """One instance that plans by Pinot."""
+    """One instance that plans with loads from Pinot."""
 
     def __init__(self, instance: RunningInstance, name: str) -> None:
         self._instance = instance
         self.name = name
 
     def part(self) -> dict[str, Any]:
-        """What health says of the loads."""
+        """Return the part of health about the loads."""
         parts = self._instance.health()["parts"]
         found: dict[str, Any] = parts.get(PART, {"is_well": None, "sentence": ""})
         return found
@@ -98,12 +97,12 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
     )
     service = Service(instance, name)
     service.create()
-    wait_until(lambda: service.is_said("are unknown", is_well=True), "nothing was measured yet")
+    wait_until(lambda: service.is_said("are unknown", is_well=True), "the loads are unknown")
     assert service.preview()["loads_known"] is False
     with closing(PinotClient(pinot_settings(pinot))) as client:
         _put_loads(MetricsWorld(client, kafka_pair.destination.address), name, service.tasks()[0])
-    wait_until(lambda: service.is_said("are known", is_well=True), "loads are known")
-    wait_until(lambda: service.preview()["moves"], "the heavy partitions would be separated")
+    wait_until(lambda: service.is_said("are known", is_well=True), "the loads are known")
+    wait_until(lambda: service.preview()["moves"], "a preview separates the heavy partitions")
     assert not [sentence for sentence in service.events() if "are unavailable" in sentence]
     scene = Scene(kafka_pair, instance)
     scene.name = name
@@ -111,8 +110,10 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
     with frozen(pinot.pid):
         scene.wait_for("Pinot is frozen", _is_shown)
         _is_away(service)
-    wait_until(lambda: service.is_said("are known", is_well=True), "Pinot is back")
-    wait_until(lambda: service.events()[0].startswith("over, after"), "and an event says so")
+    wait_until(lambda: service.is_said("are known", is_well=True), "the loads are known again")
+    wait_until(
+        lambda: service.events()[0].startswith("over, after"), "an event reports the end of the outage"
+    )
     scene.mark()
     with way.delayed(SLOW_SECONDS):
         scene.wait_for("Pinot is slow", _is_slow)
@@ -125,7 +126,7 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
 
 
 def _put_loads(world: MetricsWorld, topic: str, heavy: list[int]) -> None:
-    """Of the last minute; two partitions of one task carry more than it bears."""
+    """Write loads of the last minute; two partitions of one task exceed its capacity."""
     now_ms = int(time.time() * 1000)
     rates = {number: HEAVY if number in heavy else 10.0 for number in range(4)}
     world.put(
@@ -157,21 +158,21 @@ def _is_shown(seen: Snapshot) -> bool:
 
 
 def _is_slow(seen: Snapshot) -> bool:
-    """The loads are known, and it is said that the answer took its time."""
+    """Return whether health reports known loads and a slow response."""
     part = seen.parts.get(PART, {"sentence": ""})
     return seen.status == 200 and "are known" in part["sentence"] and "took" in part["sentence"]
 
 
 def _is_away(service: Service) -> None:
-    """Nobody plans meanwhile, and it is said; then a dry run rests on what was known."""
+    """Check that health reports the outage without planning, and a dry run uses the last known loads."""
     assert service.is_said("are unavailable since", "last known", is_well=False)
     assert "are unavailable" in service.events()[0]
-    # The first dry run may still be given an answer that came seconds ago.
-    preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run goes by the last known loads")
+    # The first dry run may still use a response from a few seconds ago.
+    preview = wait_until(lambda: _by_last_known(service.preview()), "a dry run uses the last known loads")
     assert preview["loads_known"]
     assert preview["moves"], preview
 
 
 def _by_last_known(preview: dict[str, Any]) -> dict[str, Any]:
-    """The preview, or nothing."""
+    """Return the preview if it uses the last known loads, else an empty dict."""
     return preview if any("last known" in reason for reason in preview["reasons"]) else {}

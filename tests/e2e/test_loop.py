@@ -1,14 +1,14 @@
-"""The whole loop as commands on real servers: sampler, Spark job, Pinot, leader, monitor, audit.
+"""The whole loop with commands on real servers: sampler, Spark job, Pinot, leader, monitor, audit.
 
-All tests share one service, on which a task that is too full is left alone until somebody asks.
+All tests share one service, which leaves an overfull task unchanged until a rebalance is requested.
 
-Two partitions that carry nearly everything lie in one task, because nothing was known of the load when they
-were placed. The task cannot bear both; the latency objective is breached, the monitor asks for a rebalance,
-and the leader separates them by the loads that Pinot has of them. Then the source dies for a while, which
-closes no incident.
+Two partitions with nearly all of the load are in one task, because no loads were known at their placement.
+The task cannot carry both; the latency objective is breached, the monitor requests a rebalance, and the
+leader separates them based on the loads in Pinot. Then the source is down for a while, which closes no
+incident.
 
-The load of another datastream grows until one task cannot bear it, and falls again: the leader adds tasks by
-itself, and gives them up once nothing that is remembered needs them.
+The load of another datastream grows until one task cannot carry it, and falls again: the leader adds tasks
+without a request, and removes them once no remembered load needs them.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 PARTITIONS: Final = 6
 TASK_LIMIT: Final = 300_000
-"""Bytes a second that a task may copy, which is also the capacity that placement counts with."""
+"""Maximum bytes per second of a task, which is also the capacity that the planner uses."""
 PERCENT: Final = 80
 USABLE: Final = TASK_LIMIT * PERCENT // 100
 HEAVY: Final = 210_000.0
 LIGHT: Final = 2_000.0
 OBJECTIVE_MS: Final = 5_000
-"""A machine with other work copies within it, and the backlog of a task that is too full is soon older."""
+"""Long enough for a busy machine, and soon exceeded by the backlog of an overfull task."""
 JUDGEMENTS: Final = 4
 """One more than the good verdicts that close an incident; the monitor judges at least as often meanwhile."""
 BUDGET: Final = {
@@ -61,11 +61,11 @@ BUDGET: Final = {
     "window_seconds": 10,
     "period_days": 1,
 }
-"""Its percentile is met wherever that of the short form is, so that it changes no verdict."""
+"""Error budget whose percentile is met whenever that of the short form is, so that it changes no verdict."""
 CLOSED: Final = "latency objective met again"
 LITTLE: Final = 15_000.0
 MUCH: Final = 90_000.0
-"""Of each partition: all fit into one task with little, and need three with much."""
+"""Bytes per second of each partition: with LITTLE all fit into one task, with MUCH they need three."""
 REPLAN_SECONDS: Final = 2.0
 REMEMBERED_SECONDS: Final = 10.0
 
@@ -125,7 +125,7 @@ format = "json"
 
 
 class Loop:
-    """A service of one instance with its settings file, and the commands that belong to it."""
+    """Service of one instance with its settings file, and the related commands."""
 
     def __init__(
         self, folder: Path, kafka: KafkaPair, zookeeper: ZooKeeperServer, pinot: PinotServer
@@ -153,7 +153,7 @@ class Loop:
         self.instance = RunningInstance("one", folder, self._environment)
 
     def run(self, *arguments: str) -> tuple[int, Any]:
-        """A command to its end: its exit code and the JSON that it prints; None where it prints nothing."""
+        """Run a command to completion; return its exit code and JSON output, or None without output."""
         done = subprocess.run(
             [sys.executable, "-m", "headrace", *arguments, "--json"],
             env={**os.environ, **self._environment},
@@ -167,7 +167,7 @@ class Loop:
 
     @contextmanager
     def held(self, *arguments: str) -> Iterator[ManagedProcess]:
-        """A command that runs until the block ends; it must not have ended before."""
+        """Run a command within the context; it must not exit earlier."""
         name = "-".join(arguments[:2])
         command = [sys.executable, "-m", "headrace", *arguments]
         process = ManagedProcess(
@@ -181,13 +181,13 @@ class Loop:
             process.stop()
 
     def events(self, process: ManagedProcess) -> set[str]:
-        """What the lines of its log say."""
+        """Return the events in its log."""
         lines = process.log_file.read_text().splitlines()
         return {json.loads(line)["event"] for line in lines if line.startswith("{")}
 
 
 class Stream:
-    """A datastream of the service, and the topic of its own that it copies."""
+    """Datastream of the service that copies a separate topic."""
 
     def __init__(self, loop: Loop, limits: Mapping[str, int], **more: object) -> None:
         self.loop = loop
@@ -208,7 +208,7 @@ class Stream:
         wait_until(lambda: sum(map(len, self.tasks().values())) == PARTITIONS, "everything is planned")
 
     def tasks(self) -> dict[str, set[int]]:
-        """Numbers of the partitions of each task by the plan in force."""
+        """Return the partition numbers of each task in the current plan."""
         return {
             task["task"]: {int(name.rpartition("-")[2]) for name in task["partitions"]}
             for task in plan_of(self.loop.instance.rest)["tasks"]
@@ -216,34 +216,34 @@ class Stream:
         }
 
     def together(self, first: int, second: int) -> bool:
-        """Whether one task has both partitions."""
+        """Return whether one task has both partitions."""
         return any({first, second} <= numbers for numbers in self.tasks().values())
 
     def loads(self) -> dict[int, float]:
-        """Bytes a second of each partition, as far as the leader has them of Pinot; at first of none."""
+        """Return the bytes per second of each partition that the leader has read from Pinot."""
         answer = self.loop.instance.rest.get(f"/v1/datastreams/{self.name}/loads")
         rates = {one["partition"]: one["bytes_per_second"] for one in answer["partitions"]}
         known = {number: rate for number, rate in rates.items() if rate is not None}
         return known if answer["provider"] == "pinot" else {}
 
     def printed_loads(self) -> dict[int, float]:
-        """The same, as a command prints what Pinot has."""
+        """Return the loads in Pinot as printed by the command."""
         code, rows = self.loop.run("pmp", "loads", "--cluster", self.loop.source)
         assert code == 0
         return {row["partition"]: row["bytes_in_per_second"] for row in rows if row["topic"] == self.topic}
 
     def is_judged_halted(self) -> bool:
-        """Whether the monitor says that something is not copied; what waited before may be late besides."""
+        """Return whether the monitor reports that copying has stopped; earlier records may also be late."""
         code, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
         return code == 1 and bool(found) and found[self.name]["is_halted"]
 
     def judgement(self) -> tuple[int, str]:
-        """Exit code of the monitor that judges once, and where the datastream stands."""
+        """Judge once with the monitor; return its exit code and the status of the datastream."""
         code, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
         return code, found[self.name]["standing"] if found else "no answer"
 
     def budget_left(self) -> float:
-        """What is left of the error budget. All of the past is known at once."""
+        """Return the remaining error budget; the whole history is available at once."""
         _, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
         (budget,) = found[self.name]["budgets"]
         (burn,) = budget["burns"]
@@ -252,7 +252,7 @@ class Stream:
         return left
 
     def is_copied(self, written: int) -> None:
-        """Wait until so many source records are accounted for."""
+        """Wait until `written` source records are accounted for."""
         path = f"/v1/datastreams/{self.name}/progress"
         wait_until(
             lambda: sum(lane["next_offset"] for lane in self.loop.instance.rest.get(path)) == written,
@@ -261,19 +261,21 @@ class Stream:
         )
 
     def audit(self) -> tuple[int, dict[str, Any]]:
-        """Exit code of the audit, and what it says of the topic."""
+        """Return the exit code of the audit and its result for the topic."""
         code, (row,) = self.loop.run("audit", self.name, "--at", self.loop.instance.address)
         return code, row
 
     def delete(self) -> None:
-        """So that the other tests do not meet it."""
+        """Delete it, so that it does not affect other tests."""
         self.loop.instance.rest.delete(f"/v1/datastreams/{self.name}")
 
 
 @contextmanager
 def traffic(stream: Stream) -> Iterator[tuple[Traffic, Callable[[Mapping[int, float]], None]]]:
-    """Writes to all partitions until the block ends; the function sets bytes a second of each, of which it is
-    told nothing `LIGHT`."""
+    """Write to all partitions within the context.
+
+    The yielded function sets the bytes per second of each partition, `LIGHT` if not given.
+    """
     writing = Traffic(stream.loop.kafka.source.address)
     thread = threading.Thread(target=writing.run, name="traffic")
 
@@ -291,7 +293,7 @@ def traffic(stream: Stream) -> Iterator[tuple[Traffic, Callable[[Mapping[int, fl
 
 @pytest.fixture(scope="module")
 def source_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """It belongs to these tests, one of which kills it. Records keep whatever time they carry."""
+    """Start a source for these tests, one of which kills it. Records of any timestamp are retained."""
     folder = tmp_path_factory.mktemp("loop-source")
     jvm, properties = Jvm(heap_mib=512, quick_start=True), {"log.retention.ms": -1}
     cluster = KafkaCluster("source", folder, [NodePorts.free()], jvm=jvm, properties=properties)
@@ -327,7 +329,7 @@ def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, sour
     source = loop.kafka.source
     with ExitStack() as running:
         writing, set_rates = running.enter_context(traffic(stream))
-        # Half of it fits: no backlog grows while the loads are not known yet, which must be copied later.
+        # Half of it fits, so that no backlog grows while the loads are unknown.
         set_rates({first: HEAVY / 2, second: HEAVY / 2})
         wait_until(lambda: stream.loads().get(first, 0.0) > LIGHT, "the leader has loads from Pinot")
         set_rates({first: HEAVY, second: HEAVY})
@@ -339,18 +341,18 @@ def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, sour
             source.kill()
             set_rates({})
             for _ in range(JUDGEMENTS):
-                wait_until(stream.is_judged_halted, "a judgement reports that the dead source is not copied")
-            assert CLOSED not in loop.events(monitor), "an incident does not close because nothing flows"
+                wait_until(stream.is_judged_halted, "a judgement reports that copying has stopped")
+            assert CLOSED not in loop.events(monitor), "the incident was closed although no records flow"
             source.start()
         wait_until(lambda: CLOSED in loop.events(monitor), "the incident is closed")
-        wait_until(lambda: stream.judgement() == (0, "within"), "a judgement says so, too")
-        assert stream.budget_left() < 1, "what was late, and the silence, have used up a part of it"
+        wait_until(lambda: stream.judgement() == (0, "within"), "a judgement reports the recovery")
+        assert stream.budget_left() < 1, "late records and the outage have not used the budget"
     _audit(stream, writing.written)
     stream.delete()
 
 
 def _loads_are_known(stream: Stream, heavy: set[int]) -> None:
-    """Until the leader has each partition's own rate; nobody has moved anything yet."""
+    """Wait until the leader has the rate of each partition; nothing has been moved yet."""
 
     def are_known() -> bool:
         loads = stream.loads()
@@ -361,7 +363,7 @@ def _loads_are_known(stream: Stream, heavy: set[int]) -> None:
     assert set(loads) == set(range(PARTITIONS))
     assert all((rate > HEAVY / 2) == (number in heavy) for number, rate in loads.items()), loads
     assert stream.together(*heavy)
-    wait_until(lambda: stream.judgement() == (1, "breached"), "what one task cannot bear is late")
+    wait_until(lambda: stream.judgement() == (1, "breached"), "the records of the overfull task are late")
 
 
 def _heavy_partitions_are_separated(stream: Stream, first: int, second: int) -> None:
@@ -374,13 +376,13 @@ def _heavy_partitions_are_separated(stream: Stream, first: int, second: int) -> 
     fullness = re.search(r"([\d.]+) % -> ([\d.]+) %", str(move["why"]))
     assert fullness is not None, move
     before, after = (float(number) * USABLE / 100 for number in fullness.groups())
-    # The mirror itself cannot have measured more than its limit lets it copy: this is what Pinot says.
+    # The mirror cannot measure more than its own limit, so this rate is from Pinot.
     assert before > TASK_LIMIT
     assert LIGHT < after < USABLE
 
 
 def _audit(stream: Stream, written: int) -> None:
-    """Complete at first; what does not belong there is found once the copy has gone past it."""
+    """Audit twice: complete at first, then with a foreign record once the copy has progressed past it."""
     stream.is_copied(written)
     code, row = stream.audit()
     assert (code, row["topic"], row["complete"]) == (0, stream.topic, True)
@@ -408,11 +410,11 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
         wait_until(lambda: min(stream.loads().values(), default=0.0) > LITTLE / 2, "the loads are known")
         assert len(stream.tasks()) == 1
         set_rates(dict.fromkeys(everywhere, MUCH))
-        wait_until(lambda: _is_spread(stream), "more tasks, as the load needs")
+        wait_until(lambda: _is_spread(stream), "enough tasks for the load")
         assert "loads changed" in plan_of(loop.instance.rest)["reason"]
-        wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every one of them copies")
+        wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every task copies")
         set_rates(dict.fromkeys(everywhere, LITTLE))
-        wait_until(lambda: len(stream.tasks()) == 1, "one task, as what is remembered needs no more")
+        wait_until(lambda: len(stream.tasks()) == 1, "one task, as the remembered load needs no more")
     stream.is_copied(writing.written)
     code, row = stream.audit()
     assert (code, row["missing"], row["duplicates"], row["foreign"]) == (0, 0, 0, 0)
@@ -420,14 +422,16 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
 
 
 def _is_spread(stream: Stream) -> bool:
-    """Whether one task cannot carry the loads that Pinot has, and those of the plan can. How much a busy
-    machine writes is not for the test to say."""
+    """Return whether the loads in Pinot exceed one task and fit into those of the plan.
+
+    The result is independent of the write rate of a busy machine.
+    """
     loads, tasks = stream.loads(), stream.tasks()
     carried = [sum(loads.get(number, inf) for number in numbers) for numbers in tasks.values()]
     return sum(carried) > USABLE and all(0 < load <= USABLE for load in carried)
 
 
 def _carriers(stream: Stream) -> set[str]:
-    """The tasks whose lanes all copy."""
+    """Return the tasks with copying lanes only."""
     lanes = [one for one in stream.loop.instance.lanes() if one["task"] in stream.tasks()]
     return {one["task"] for one in lanes} - {one["task"] for one in lanes if one["phase"] != "copying"}

@@ -1,4 +1,4 @@
-"""The service as its users meet it: two clusters, instances, REST."""
+"""The service from the view of its users: two clusters, instances, REST."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     topic = f"failover-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 6, retention_ms="-1")
     instances = {name: new_instance(name) for name in ("one", "two")}
-    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, "both are here")
+    eventually(lambda: len(instances["one"].rest.get("/v1/instances")) == 2, "both instances have joined")
     create_datastream(instances["one"], "failover", topic, limits={"min_tasks": 4})
     first, second = some_records(6, 600, "a"), some_records(6, 600, "b")
     produce(kafka_pair.source.address, topic, first)
@@ -67,7 +67,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     events = instances["one"].rest.get("/v1/events")
     assert any("two left" in event["sentence"] for event in events)
     wanted = first + second
-    copied = wait_until(  # fences take offsets too, so that ends do not tell how many records there are
+    copied = wait_until(  # fences take offsets too, so that end offsets do not give the number of records
         lambda: (
             found
             if len(found := read_all(kafka_pair.destination.address, f"copy.{topic}")) >= len(wanted)
@@ -77,7 +77,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
         interval_seconds=0.5,
     )
     assert copied is not None
-    assert by_partition(copied) == by_partition(wanted), "effectively once: nothing is repeated"
+    assert by_partition(copied) == by_partition(wanted), "a record was repeated despite effectively-once"
 
 
 @pytest.mark.deep
@@ -87,12 +87,12 @@ def test_a_quota_holds_over_all_instances_together(kafka_pair: KafkaPair, new_in
     records = [Record(number % 4, None, value, (), 1_700_000_000_000) for number in range(400)]
     produce(kafka_pair.source.address, topic, records, **{"batch.size": 20_000})
     instances = [new_instance("one"), new_instance("two")]
-    eventually(lambda: len(instances[0].rest.get("/v1/instances")) == 2, "both are here")
+    eventually(lambda: len(instances[0].rest.get("/v1/instances")) == 2, "both instances have joined")
     began = time.monotonic()
     metadata = {"owner": "tests", "headrace.bytes-per-second": "500000"}
     create_datastream(instances[0], "quota", topic, limits={"min_tasks": 4}, metadata=metadata)
     wait_for_copy(kafka_pair, topic, len(records))
-    # 4 MB, of which a second's worth may come at once: 7 s, where each had all of the quota not even 4.
+    # 4 MB, with a burst of one second: 7 s; less than 4 s if each instance had the whole quota.
     assert time.monotonic() - began > 5.5
     homes = {task["instance"] for task in instances[0].rest.get("/v1/plan")["tasks"]}
     assert homes == {"one", "two"}

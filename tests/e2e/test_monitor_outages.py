@@ -1,4 +1,4 @@
-"""What is away is the cause that the monitor of a running instance finds, and it judges on without Pinot."""
+"""Outages as causes found by the monitor of a running instance, which also judges without Pinot."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 2
 RATE: Final = 20_000.0
-"""Bytes a second of each."""
+"""Bytes per second of each partition."""
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
 
 
 @contextmanager
 def traffic(address: str, topic: str) -> Iterator[None]:
-    """Writes to every partition in the block."""
+    """Write to every partition within the context."""
     writing = Traffic(address)
     writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
     thread = threading.Thread(target=writing.run, name="traffic")
@@ -56,7 +56,7 @@ def traffic(address: str, topic: str) -> Iterator[None]:
 
 
 def monitor_says(instance: RunningInstance) -> str:
-    """What the monitor of a service of one instance does now."""
+    """Return the health sentence of the monitor, in a service of one instance."""
     sentence: str = instance.rest.get("/v1/instances")[0]["health"]["parts"]["monitor"]["sentence"]
     return sentence
 
@@ -75,7 +75,7 @@ def is_over(instance: RunningInstance, name: str) -> bool:
 def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
     new_instance: NewInstance, new_kafka: NewKafka, kafka_pair: KafkaPair
 ) -> None:
-    """Measurements and incidents are on a third cluster, which is well."""
+    """Measurements and incidents are on a third cluster, which is healthy."""
     name = fresh_name("outage")
     with ThreadPoolExecutor() as pool:
         source, destination = pool.map(new_kafka, ("source", "destination"))
@@ -92,19 +92,21 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
         create_datastream(instance, name, name, objective={"milliseconds": 3_000})
         wait_until(lambda: _has_arrived(instance, name), "records arrive in time")
         with frozen(destination.nodes[0].pid):
-            wait_until(lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "that is the cause")
-            wait_until(lambda: _is_called(hook, name, 0), "and somebody is called")
+            wait_until(
+                lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "the destination is the cause"
+            )
+            wait_until(lambda: _is_called(hook, name, 0), "an alert is sent")
             assert nothing_was_moved(instance, name)
-        wait_until(lambda: _all_is_resolved(hook, name), "its end is told")
-        wait_until(lambda: is_over(instance, name), "the incident is over")
+        wait_until(lambda: _all_is_resolved(hook, name), "the alerts are resolved")
+        wait_until(lambda: is_over(instance, name), "the incident is closed")
         told = len(told_of(hook, name))
         source.kill()
-        wait_until(lambda: _is_called(hook, name, told), "somebody is called again")
-        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "and is told why")
-        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is kept")
+        wait_until(lambda: _is_called(hook, name, told), "another alert is sent")
+        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "an alert names the source")
+        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is stored")
         assert newest["cause"] in ("", Cause.SOURCE_BOUND)
         source.start()
-        wait_until(lambda: is_over(instance, name), "it is over, too")
+        wait_until(lambda: is_over(instance, name), "the second incident is closed")
         assert nothing_was_moved(instance, name)
 
 
@@ -151,21 +153,21 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         _apply_table(pinot, kafka_pair.destination, metrics)
         create_datastream(instance, name, name, objective={"milliseconds": 1})
         running.enter_context(traffic(kafka_pair.source.address, name))
-        wait_until(lambda: FIRING in heard(hook, name), "what Pinot has of it is too late")
+        wait_until(lambda: FIRING in heard(hook, name), "an alert based on Pinot's measurements")
         assert "metrics topic" not in monitor_says(instance)
-        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
+        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")
         pinot.kill()
         wait_until(lambda: "metrics topic" in monitor_says(instance), "health names the metrics topic")
         told = len(heard(hook, name))
-        wait_until(lambda: len(heard(hook, name)) > told + 2, "it goes on")
+        wait_until(lambda: len(heard(hook, name)) > told + 2, "the alert is repeated")
         assert RESOLVED not in heard(hook, name)
         assert list(incidents(instance, name)) == [opened]
         assert incidents(instance, name)[opened]["is_late"]
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 600_000}}, "*")
-        wait_until(lambda: RESOLVED in heard(hook, name), "its end is told")
-        wait_until(lambda: is_over(instance, name), "it is over")
+        wait_until(lambda: RESOLVED in heard(hook, name), "the alert is resolved")
+        wait_until(lambda: is_over(instance, name), "the incident is closed")
         found = incidents(instance, name)
-        assert list(found) == [opened], "it was one incident"
+        assert list(found) == [opened], "more than one incident"
         assert Phase.RECOVERED in {one["phase"] for one in found[opened]["timeline"]}
         assert "metrics topic" in monitor_says(instance)
 

@@ -1,4 +1,4 @@
-"""The notebooks that need no server run as they are kept, on data that the repository has."""
+"""Run the notebooks that need no server, as stored and on data of the repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.deep
 
 
 def printed(name: str, environment: dict[str, str] | None = None) -> tuple[str, int]:
-    """Everything that the notebook wrote, and the number of its pictures."""
+    """Return the text output of the notebook, and its number of images."""
     cells = executed(NOTEBOOKS / name, environment or {})
     return "\n".join(outputs_of(cells, "text/plain")), len(outputs_of(cells, "image/png"))
 
@@ -41,7 +41,7 @@ def test_skew_of_topics_is_measured_in_a_history_of_ones_own(tmp_path: Path) -> 
     )
     assert re.search(r"even +4 +400 +1\.0+ +0\.25 +0\.0+ +0\.1\b", text)
     assert re.search(r"hot +2 +3000 +2\.0+ +1\.0+ +0\.5 +3\.0", text)
-    assert re.search(r"hot +\d+ +[\d.]+ +3\.0+ +1\b", text), "one partition that no task can hold"
+    assert re.search(r"hot +\d+ +[\d.]+ +3\.0+ +1\b", text), "one partition exceeds every task"
     assert pictures == 1
 
 
@@ -71,7 +71,7 @@ def test_a_forecast_takes_fewer_task_hours_than_the_last_days_maximum() -> None:
 def test_quiet_hours_are_those_that_carry_least_and_an_even_load_has_none() -> None:
     text, _ = printed("05-forecast.ipynb")
     (first, last, contrast) = re.findall(r"quiet hours: (\d+):00 to (\d+):00 UTC; .* ([\d.]+) times", text)[0]
-    assert int(first) <= 3 < int(last), "the least of the day is at three o'clock"
+    assert int(first) <= 3 < int(last), "the minimum of the day is at three o'clock"
     assert float(contrast) > 1.5
     assert re.search(r"\beven load: no\b", text)
     assert re.search(r"\bone day: not\b", text)

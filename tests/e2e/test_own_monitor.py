@@ -1,4 +1,4 @@
-"""The monitor within the instances: the leader's judges, and the next leader's after it."""
+"""The monitor within the instances: it runs in the leader, and in the next one after a change of leader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.servers
 
 BREACHED: Final = "latency objective breached"
 QUOTA: Final = 20_000
-"""Bytes a second that an instance may write then."""
+"""Bytes per second that an instance may write while throttled."""
 
 
 def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
@@ -52,7 +52,7 @@ def firing(receiver: CheckingAlertmanager) -> list[dict[str, Any]]:
 
 
 def heard(hook: HttpReceiver, name: str) -> set[tuple[str, str]]:
-    """Each alert of the datastream with a state that it was told in."""
+    """Return the alerts of the datastream with every status received."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     mine = [one for one in alerts if one["labels"].get("datastream") == name]
     return {(one["labels"]["alertname"], one["status"]) for one in mine}
@@ -82,10 +82,10 @@ def test_the_leader_judges_and_the_next_one_after_it(
         create_datastream(first, name, name, objective={"milliseconds": 1})
         wait_until_caught_up(first, name)
         produce(kafka_pair.source.address, name, late_records(10))
-        (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor calls")
+        (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor sends an alert")
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (LATE.name, name)
         leader, other = (first, second) if has_judged(first) else (second, first)
-        assert not has_judged(other), "one of them judges"
+        assert not has_judged(other), "both instances run a monitor"
         for one in (first, second):
             assert RestService(one.rest).has_own_monitor()
             assert f"within {leader.name}" in one.rest.get("/v1/monitor")["holder"]
@@ -93,18 +93,18 @@ def test_the_leader_judges_and_the_next_one_after_it(
         with monitor_of(other, tmp_path / "outside.log") as outside:
             assert outside.wait(PATIENCE_SECONDS) == 0
         assert "monitor.enabled" in (tmp_path / "outside.log").read_text()
-        wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is kept")
+        wait_until(lambda: name in str(other.rest.get("/v1/incidents")), "the incident is stored")
         (incident,) = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
-        wait_until(lambda: (LATE.name, "firing") in heard(hook, name), "the webhook hears of it")
+        wait_until(lambda: (LATE.name, "firing") in heard(hook, name), "the webhook receives the alert")
         leader.kill()
         told = len(receiver.requests)
         wait_until(lambda: len(receiver.requests) > told + 2, f"the next leader calls; log: {other.log_file}")
         incidents = [one for one in other.rest.get("/v1/incidents") if one["datastream"] == name]
-        assert [one["id"] for one in incidents] == [incident["id"]], "the incident continues"
-        assert (LATE.name, "resolved") not in heard(hook, name), "it is not over because its monitor is"
+        assert [one["id"] for one in incidents] == [incident["id"]], "the next leader opened another incident"
+        assert (LATE.name, "resolved") not in heard(hook, name), "resolved by the change of leader"
         other.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
-        wait_until(lambda: not firing(receiver), "nothing is left to judge")
-        wait_until(lambda: (LATE.name, "resolved") in heard(hook, name), "the next one says the end to it")
+        wait_until(lambda: not firing(receiver), "no alert fires")
+        wait_until(lambda: (LATE.name, "resolved") in heard(hook, name), "the next leader resolves the alert")
 
 
 @pytest.mark.deep
@@ -125,19 +125,22 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
         assert alert["labels"]["datastream"] == name
         told = alert["annotations"]
         assert (told["partitions"], told["worst_partition"]) == ("1", f"{name}-0")
-        wait_until(lambda: name in str(rest.get("/v1/incidents")), "the incident is kept")
+        wait_until(lambda: name in str(rest.get("/v1/incidents")), "the incident is stored")
         (incident,) = [one for one in rest.get("/v1/incidents") if one["datastream"] == name]
         assert (incident["is_late"], PAUSED.name in incident["matters"]) == (False, True)
         rest.delete(f"/v1/datastreams/{name}")
-        wait_until(lambda: not firing(receiver), "nothing is the matter any more")
-        wait_until(lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")), "it is closed")
+        wait_until(lambda: not firing(receiver), "no alert fires")
+        wait_until(
+            lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")),
+            "the incident is closed",
+        )
 
 
 @pytest.mark.deep
 def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
-    """By the rules of a service, and the metrics topic."""
+    """The monitor applies the rules of a service to measurements of the metrics topic."""
     name = fresh_name("burning")
     make_topic(kafka_pair.source.address, name)
     with CheckingAlertmanager() as receiver:
@@ -175,7 +178,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         produce(kafka_pair.source.address, name, records)
 
         def incident(at: RunningInstance) -> dict[str, Any]:
-            """The one that is kept, once brokers' quota is its cause; empty until then."""
+            """Return the only incident once its cause is the brokers' quota; empty until then."""
             try:
                 found: list[dict[str, Any]] = at.rest.get("/v1/incidents")
             except HeadraceError:
@@ -192,7 +195,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         def is_judged_again() -> bool:
             return "quota: broker" in other.log_file.read_text()
 
-        wait_until(is_judged_again, "the next leader finds it too")
+        wait_until(is_judged_again, "the next leader has judged")
         after = wait_until(lambda: incident(other), "the incident continues")
         assert after["id"] == before["id"]
         assert not [one for one in after["timeline"] if one["phase"] == Phase.ACTED]
@@ -214,20 +217,20 @@ def test_of_two_monitors_one_judges_and_the_other_takes_over(
     logs = [tmp_path / "first.log", tmp_path / "second.log"]
     with ExitStack() as running:
         first = running.enter_context(monitor_of(instance, logs[0]))
-        wait_until(lambda: f":{first.pid}" in holder(), "the first judges")
+        wait_until(lambda: f":{first.pid}" in holder(), "the first monitor holds the lease")
         second = running.enter_context(monitor_of(instance, logs[1]))
-        wait_until(lambda: "another monitor" in logs[1].read_text(), "the second waits")
+        wait_until(lambda: "another monitor" in logs[1].read_text(), "the second monitor waits")
         assert first.stop() == 0
-        wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
+        wait_until(lambda: f":{second.pid}" in holder(), "the second monitor holds the lease")
         assert second.stop() == 0
     lease = instance.rest.put("/v1/monitor/lease", {"holder": "a test"}, "*")["lease"]
     asked = {"datastream": name, "requested_by": "monitor"}
     with pytest.raises(IllegalTransition, match="lease"):
         instance.rest.post("/v1/rebalance", asked | {"lease": "of a monitor before"})
     wait_until(
-        lambda: instance.rest.get(f"/v1/datastreams/{name}")["status"] == "READY", "there are tasks to plan"
+        lambda: instance.rest.get(f"/v1/datastreams/{name}")["status"] == "READY", "the datastream is ready"
     )
     instance.rest.post("/v1/rebalance", asked | {"lease": lease})
     found = instance.rest.get("/v1/monitor")
     assert [one["datastream"] for one in found["acts"]] == [name]
-    wait_until(lambda: instance.rest.get("/v1/monitor")["waiting"] is None, "a plan answers it")
+    wait_until(lambda: instance.rest.get("/v1/monitor")["waiting"] is None, "a plan answers the request")

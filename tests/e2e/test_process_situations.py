@@ -1,4 +1,4 @@
-"""A ZooKeeper, a worker or an instance that is away is shown where people look, and no unknown lag as 0."""
+"""Reports while ZooKeeper, a worker or an instance is down: every signal shows it; no unknown lag is 0."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.situations import PROCESSES, Snapshot
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SLOW_SECONDS: Final = 0.75
-"""Each way: a turn with several requests takes longer than the lease of the shortest session."""
+"""Delay in each direction: a turn of several requests outlasts the lease of the shortest session."""
 
 
 @contextmanager
 def killed(server: ZooKeeperServer) -> Iterator[None]:
-    """Dead in the block."""
+    """Kill the server within the context."""
     server.kill()
     try:
         yield
@@ -38,7 +38,7 @@ def killed(server: ZooKeeperServer) -> Iterator[None]:
 
 @contextmanager
 def suspended(server: ZooKeeperServer) -> Iterator[None]:
-    """Frozen in the block."""
+    """Freeze the server within the context."""
     server.suspend()
     try:
         yield
@@ -47,10 +47,10 @@ def suspended(server: ZooKeeperServer) -> Iterator[None]:
 
 
 class Processes:
-    """Brings a situation of a process about."""
+    """Produces situations of processes."""
 
     def __init__(self, zookeeper: ZooKeeperServer, way: SlowPort, new_instance: NewInstance) -> None:
-        """`way` to ZooKeeper of the instance that is asked."""
+        """Create it. `way`: proxy between ZooKeeper and the queried instance."""
         self._zookeeper = zookeeper
         self._way = way
         self._new_instance = new_instance
@@ -83,19 +83,19 @@ def _worker(scene: Scene) -> int:
 
 
 def is_taken_over(seen: Snapshot) -> bool:
-    """The instance that is asked copies everything, and it is said that partitions were moved."""
+    """Return whether the queried instance copies everything, and events report moved partitions."""
     return {"move", "plan"} <= set(seen.events) and lanes_are(seen, "copying") and seen.status == 200
 
 
 def is_slow(seen: Snapshot) -> bool:
-    """It is said, and everything is copied on: nothing has stopped, moved or begun anew."""
+    """Return whether health reports slowness while every lane copies, without stops, moves or restarts."""
     is_remarked = "ZooKeeper" in seen.parts and "ZooKeeper" not in seen.ill
     answers = "no answer" not in seen.events and "status" in seen.datastream
     return is_remarked and answers and seen.status == 200 and lanes_are(seen, "copying")
 
 
 def are_given_up(seen: Snapshot) -> bool:
-    """Nothing is copied here, and what only ZooKeeper knows is said to be as of before."""
+    """Return whether nothing is copied here, and data stored only in ZooKeeper is marked as old."""
     return (
         seen.status == 503
         and "follower" in seen.ill
@@ -126,7 +126,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "another instance froze, and its session expired": is_taken_over,
     "the leader was killed, and another instance leads": is_taken_over,
 }
-"""When a situation is shown as it is."""
+"""Conditions under which each situation is shown correctly."""
 
 
 def test_a_process_that_is_away_is_shown_where_people_look(

@@ -1,7 +1,7 @@
 """Every endpoint on real servers: all of /v1, and the calls of docs/brooklin-compatibility.md.
 
-What was asked is held in the end to the OpenAPI document, and to the routes of Brooklin's surface, which it
-does not have, so that an endpoint which nobody asks is found.
+At the end the requests made are compared with the OpenAPI document, and with the routes of Brooklin's
+interface, which the document omits, so that untested endpoints are found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 PARTITIONS: Final = 4
 VERSION: Final = "X-RestLi-Protocol-Version"
 JAVA: Final = {VERSION: "2.0.0", "X-LI-R2-W-MsgType": "REST"}
-"""What Brooklin's Java client sends with each call."""
+"""Headers that Brooklin's Java client sends with each request."""
 
 BROOKLINS: Final = {
     (method, route.path.replace(":path", ""))
@@ -49,11 +49,11 @@ BROOKLINS: Final = {
 }
 
 OF_PINOT: Final = {("GET", f"/v1/datastreams/{{name}}/{what}/history") for what in ("latency", "loads")}
-"""What is refused here, since no Pinot keeps a history."""
+"""Endpoints that fail here, since no Pinot keeps a history."""
 
 
 class CheckedClient:
-    """A client that notes which operations of an interface were answered as they should be."""
+    """Client that records the operations of an interface that responded as expected."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client
@@ -73,13 +73,13 @@ class CheckedClient:
         return answer
 
     def unanswered(self, *, of_brooklins: bool = False) -> set[tuple[str, str]]:
-        """Operations of Brooklin's surface, or of /v1, that nobody has asked."""
+        """Return the operations of Brooklin's interface, or of /v1, that were not tested."""
         wanted = BROOKLINS if of_brooklins else self.operations - BROOKLINS
         assert wanted
         return wanted - self.answered
 
     def _template(self, method: str, path: str) -> str:
-        """The path in the document that answers, the one with the fewest variables."""
+        """Return the matching path of the document, the one with the fewest variables."""
         fitting = [
             template
             for asked, template in self.operations
@@ -106,56 +106,58 @@ def asking(instance: RunningInstance, headers: Mapping[str, str] | None = None) 
 
 
 class World:
-    """Two instances, a topic at the source, and what arrives of it."""
+    """Two instances, a topic at the source, and its copy."""
 
     def __init__(self, kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
         self._kafka = kafka_pair
         self.topic = f"rest-{uuid4().hex[:8]}"
         make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
         self.instances = {name: new_instance(name) for name in ("one", "two")}
-        eventually(lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both are here")
+        eventually(
+            lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both instances have joined"
+        )
         self._written = self._repeated = 0
 
     def write(self) -> None:
-        """One record more into every partition."""
+        """Write one more record to every partition."""
         self._written += 1
         value = b"%d" % self._written
         records = [Record(number, b"k", value, (), 1_700_000_000_000) for number in range(PARTITIONS)]
         produce(self._kafka.source.address, self.topic, records)
 
     def await_all_but(self, *paused: int) -> None:
-        """Until every record is at the destination; those of paused partitions up to the last but one."""
+        """Wait until every record is at the destination, except the last one of each paused partition."""
         present = self._written + self._repeated
         wanted = {number: present - (number in paused) for number in range(PARTITIONS)}
         wait_until(lambda: self._arrived() == wanted, f"{wanted} arrive", interval_seconds=0.2)
 
     def await_all_again(self) -> None:
-        """Wait until every record that was written so far is at the destination once more."""
+        """Wait until every record written so far is at the destination once more."""
         self._repeated += self._written
         self.await_all_but()
 
     def lanes(self) -> list[dict[str, Any]]:
-        """Of both instances, as their REST lists them."""
+        """Return the lanes of both instances, as listed over REST."""
         return [lane for one in self.instances.values() for lane in one.lanes()]
 
     def running(self) -> list[dict[str, Any]]:
-        """Those that a worker has."""
+        """Return the lanes that have a worker."""
         return [lane for lane in self.lanes() if lane["worker"] is not None]
 
     def paused(self) -> dict[str, dict[str, Any]]:
-        """Partitions that a person paused, as the leader lists them."""
+        """Return the partitions paused by an operator, as listed by the leader."""
         return {lane["partition"]: lane for lane in self.lanes() if lane["by"] == "person"}
 
     def copying(self) -> set[str]:
-        """Partitions that some instance copies."""
+        """Return the partitions that any instance copies."""
         return {lane["partition"] for lane in self.lanes() if lane["phase"] == "copying"}
 
     def partitions(self, *left_out: int) -> set[str]:
-        """Names of all partitions but those."""
+        """Return the names of all partitions except those."""
         return {f"{self.topic}-{number}" for number in range(PARTITIONS) if number not in left_out}
 
     def home_of(self, number: int) -> str:
-        """The instance that has a partition by the plan in force."""
+        """Return the instance that has a partition in the current plan."""
         tasks = self.instances["one"].rest.get("/v1/plan")["tasks"]
         homes = [task["instance"] for task in tasks if f"{self.topic}-{number}" in task["partitions"]]
         assert len(homes) == 1
@@ -238,10 +240,12 @@ def _pause_and_resume_partitions(asked: CheckedClient, world: World) -> None:
     wait_until(lambda: world.copying() == world.partitions(0), "the lane of the paused partition ends")
     world.write()
     world.await_all_but(0)
-    # One record behind it was as well before its last checkpoint was committed.
-    wait_until(lambda: _standing(world, 0) == (1, 1), "the paused partition falls behind, and that is shown")
+    # Before its last checkpoint was committed, one record was also behind.
+    wait_until(lambda: _standing(world, 0) == (1, 1), "the lag of the paused partition is shown")
     partition = f"{world.topic}-0"
-    wait_until(lambda: world.paused()[partition]["lag_ms"] is not None, "the age of what waits is known")
+    wait_until(
+        lambda: world.paused()[partition]["lag_ms"] is not None, "the age of the waiting record is known"
+    )
     paused = world.paused()[partition]
     assert paused["reason"] == "why"
     assert paused["lag_ms"] >= 0
@@ -253,7 +257,7 @@ def _pause_and_resume_partitions(asked: CheckedClient, world: World) -> None:
 
 
 def _standing(world: World, number: int) -> tuple[int | None, int | None]:
-    """How many records of a paused partition are not copied, and how many before them are still there."""
+    """Return the lag of a paused partition in records, and the retained records before its checkpoint."""
     lane = world.paused().get(f"{world.topic}-{number}")
     return (None, None) if lane is None else (lane["lag_records"], lane["retained_records"])
 
@@ -264,7 +268,7 @@ def _have_a_plan_applied(asked: CheckedClient) -> None:
     assert asked.ask("GET", path).json()["asked_by"] is None
     applied = asked.ask("POST", f"{path}/apply", 202, json={"requested_by": "a test"}).json()["operation"]
     operation = f"/v1/operations/{applied['id']}"
-    wait_until(lambda: asked.ask("GET", operation).json()["state"] == "done", "the leader has answered")
+    wait_until(lambda: asked.ask("GET", operation).json()["state"] == "done", "the operation is done")
     assert applied["id"] in {one["id"] for one in asked.ask("GET", "/v1/operations").json()}
     assert asked.ask("GET", path).json()["asked_by"] == "a test"
     asked.ask("POST", f"{path}/apply", 409)
@@ -280,7 +284,7 @@ def _restart_from_the_start(asked: CheckedClient, world: World) -> None:
     world.await_all_again()
     wait_until(
         lambda: all(lane["is_balanced"] for lane in asked.ask("GET", "/v1/datastreams/rest/progress").json()),
-        "every ledger adds up",
+        "every ledger is balanced",
     )
 
 
@@ -291,13 +295,13 @@ def _move_and_rebalance(asked: CheckedClient, world: World) -> None:
     assert asked.ask("POST", "/v1/datastreams/rest/move", 202, json=body).json()["request"]
     asked.ask("POST", "/v1/datastreams/rest/move", 400, json=body | {"instance": "nobody"})
     wait_until(lambda: world.home_of(1) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
     epoch = asked.ask("GET", "/v1/plan").json()["epoch"]
     wish: dict[str, Any] = {"datastream": "rest", "full": True, "reason": "a test asks"}
     preview = asked.ask("POST", "/v1/rebalance", json=wish | {"dry_run": True}).json()
     assert preview["request"] == ""
     assert preview["sentence"]
-    assert asked.ask("GET", "/v1/plan").json()["epoch"] == epoch, "a dry run changes nothing"
+    assert asked.ask("GET", "/v1/plan").json()["epoch"] == epoch, "a dry run changed the plan"
     request = asked.ask("POST", "/v1/rebalance", 202, json=wish).json()["request"]
     assert request
     wait_until(lambda: asked.ask("GET", "/v1/plan").json()["epoch"] > epoch, "a plan answers the request")
@@ -333,7 +337,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
     assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
     _look_at_the_loads(asked, names[0])
     incidents = asked.ask("GET", "/v1/incidents").json()
-    assert "rest" not in {one["datastream"] for one in incidents}  # others of the session have their own
+    assert "rest" not in {one["datastream"] for one in incidents}  # other tests of the session have their own
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
     assert health["is_well"] is True
@@ -352,7 +356,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
 
 
 def _look_at_the_loads(asked: CheckedClient, leader: str) -> None:
-    """What is measured of a few records depends on the moment: the sums are what the rows say."""
+    """Check that the sums match the rows, since the measured rates of a few records depend on the moment."""
     found = asked.ask("GET", "/v1/datastreams/rest/loads").json()
     assert (found["cluster"], found["leader"], found["no_answer"]) == ("source", leader, "")
     rows = found["partitions"]
@@ -361,7 +365,7 @@ def _look_at_the_loads(asked: CheckedClient, leader: str) -> None:
     assert found["unknown"] == sum(one["bytes_per_second"] is None for one in rows)
     assert found["known"] + found["unknown"] == PARTITIONS
     asked.ask("GET", "/v1/datastreams/no-such/loads", 404)
-    for what in ("loads", "latency"):  # Pinot keeps them, and there is none
+    for what in ("loads", "latency"):  # stored in Pinot, which is missing here
         refused = asked.ask("GET", f"/v1/datastreams/rest/{what}/history", 503)
         assert refused.json()["kind"] == "HistoryUnavailable"
         asked.ask("GET", f"/v1/datastreams/no-such/{what}/history", 404)
@@ -371,11 +375,11 @@ def _look_at_the_loads(asked: CheckedClient, leader: str) -> None:
     assert (cluster["cluster"], cluster["partitions"]) == ("source", PARTITIONS)
     assert cluster["known"] + cluster["unknown"] == PARTITIONS
     advice = asked.ask("GET", "/v1/advice").json()
-    assert advice["why"] or advice["computed_ms"] is not None, "what is not known is said"
+    assert advice["why"] or advice["computed_ms"] is not None, "missing advice without a reason"
 
 
 def _restore_and_forget(asked: CheckedClient, world: World) -> None:
-    """As if ZooKeeper had lost two definitions, one of which is paused."""
+    """Restore one lost definition and delete another, as if ZooKeeper had lost both."""
     paths = {name: f"/v1/lost-datastreams/{name}" for name in ("restored", "forgotten")}
     environment = world.instances["one"].environment
     settings = ZooKeeperSettings(
@@ -391,7 +395,9 @@ def _restore_and_forget(asked: CheckedClient, world: World) -> None:
     asked.ask("GET", paths["forgotten"], 404)
     assert asked.ask("GET", "/v1/lost-datastreams").json() == []
     asked.ask("DELETE", "/v1/datastreams/restored", 202)
-    wait_until(lambda: asked.client.get("/v1/datastreams/restored").status_code == 404, "it is deleted")
+    wait_until(
+        lambda: asked.client.get("/v1/datastreams/restored").status_code == 404, "the datastream is deleted"
+    )
 
 
 def _translate(asked: CheckedClient, world: World, kafka_pair: KafkaPair) -> None:
@@ -420,7 +426,7 @@ def _through_the_states(asked: CheckedClient, world: World) -> None:
     why = {"reason": "ticket 7", "requested_by": "alice"}
     paused = asked.ask("POST", "/v1/datastreams/rest/pause", json=why).json()
     assert (paused["status"], paused["halt"]["requested_by"]) == ("PAUSED", "alice")
-    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
+    wait_until(lambda: world.running() == [], "a paused datastream has no running lanes")
     world.write()
     assert asked.ask("POST", "/v1/datastreams/rest/resume").json()["status"] == "READY"
     world.await_all_but()
@@ -435,8 +441,8 @@ def _through_the_states(asked: CheckedClient, world: World) -> None:
     asked.ask("DELETE", "/v1/datastreams/rest", 202)
     wait_until(lambda: asked.client.get("/v1/datastreams/rest").status_code == 404, "deleted")
     assert asked.ask("GET", "/v1/datastreams").json() == []
-    wait_until(lambda: world.lanes() == [], "nothing is held")
-    world.await_all_but()  # what was copied stays
+    wait_until(lambda: world.lanes() == [], "no lanes remain")
+    world.await_all_but()  # the copied records remain
 
 
 def _pause_the_group(asked: CheckedClient) -> None:
@@ -532,7 +538,7 @@ def _move_partitions(asked: CheckedClient, world: World) -> None:
     (other,) = set(world.instances) - {world.home_of(3)}
     act(asked, "movePartitions", body={"partitions": f"{world.topic}-3", "targetHost": other})
     wait_until(lambda: world.home_of(3) == other, "the partition is planned at the other instance")
-    wait_until(lambda: world.copying() == world.partitions(), "and is copied there")
+    wait_until(lambda: world.copying() == world.partitions(), "the other instance copies the partition")
 
 
 def _ask_for_health(asked: CheckedClient, world: World) -> None:
@@ -547,7 +553,7 @@ def _ask_for_health(asked: CheckedClient, world: World) -> None:
 def _stop_and_delete(asked: CheckedClient, world: World) -> None:
     act(asked, "pause", body={"force": True})
     assert status_of(asked) == "PAUSED"
-    wait_until(lambda: world.running() == [], "a paused datastream has no lanes that run")
+    wait_until(lambda: world.running() == [], "a paused datastream has no running lanes")
     world.write()
     act(asked, "resume")
     world.await_all_but()
@@ -570,7 +576,7 @@ def _ask_for_diagnostics(asked: CheckedClient, world: World) -> None:
             set(_diagnosed(asked, "/consumer_offsets")[0]["committedOffsets"].get(world.topic, ()))
             == {name[-1] for name in mine}
         ),
-        "the progress of every partition here is stored",
+        "the progress of every partition of this instance is stored",
         interval_seconds=0.3,
     )
 
@@ -597,4 +603,6 @@ def test_every_recorded_exchange_of_brooklins_client(
             for story in STORIES:
                 for exchange in exchanges(story, protocol, names):
                     replay.ask(exchange)
-            wait_until(lambda: client.get("/datastream").json()["elements"] == [], "all are deleted")
+            wait_until(
+                lambda: client.get("/datastream").json()["elements"] == [], "all datastreams are deleted"
+            )

@@ -1,4 +1,4 @@
-"""The source deletes records before a budget that is too small lets them be copied, and it is said before."""
+"""Retention that deletes records before a small quota lets them be copied: the alert precedes the loss."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 KEPT_MS: Final = 180_000
 WAITED_MS: Final = 75_000
-"""The first record is so old when the test writes it."""
+"""Age of the first record when the test writes it."""
 EACH_MS: Final = 100
-"""Between two records."""
+"""Interval between two records."""
 SIZE: Final = 40_000
 BUDGET: Final = 40_000
-"""Bytes a second: a tenth of what has come in that time."""
+"""Bytes per second: a tenth of the inflow of that time."""
 SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
-"""Brokers look for what is to be deleted every five minutes otherwise."""
+"""Broker settings for prompt deletion; by default brokers check every five minutes."""
 
 
 def backlog(now_ms: int) -> list[Record]:
-    """Records as they would have come up to now."""
+    """Return the records that would have been written up to now."""
     stamps = range(now_ms - WAITED_MS, now_ms, EACH_MS)
     return [Record(0, None, os.urandom(SIZE), (), stamp) for stamp in stamps]
 
 
 def lost(consumer: Consumer, instance: RunningInstance, name: str) -> bool:
-    """Whether the source's log begins behind the checkpoint that is stored."""
+    """Return whether the source log starts after the stored checkpoint."""
     begin, _ = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=PATIENCE_SECONDS)
     (row,) = instance.rest.get(f"/v1/datastreams/{name}/progress")
     return (row["next_offset"] or 0) < begin
@@ -64,16 +64,18 @@ def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
             **telling(hook),
         )
         create_datastream(instance, name, name, quota={"bytes_per_second": BUDGET})
-        # A segment is rolled by the time stamp of its first record.
+        # A segment is rolled by the timestamp of its first record.
         produce(source.address, name, backlog(int(time.time() * 1000))[:1])
-        wait_until(lambda: [one["lag_records"] for one in instance.lanes()] == [0], "it is copied")
+        wait_until(
+            lambda: [one["lag_records"] for one in instance.lanes()] == [0], "the first record is copied"
+        )
         produce(source.address, name, backlog(int(time.time() * 1000)), **{"batch.size": 2 * SIZE})
-        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "somebody is called")
-        assert not lost(consumer, instance, name), "before anything is lost"
+        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "an alert is sent")
+        assert not lost(consumer, instance, name), "records were lost before the alert"
         wait_until(lambda: lost(consumer, instance, name), "records are lost")
-        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "that is said, too")
-        instance.kill()  # its own end waits for what the quota holds back
+        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "an alert reports the loss")
+        instance.kill()  # a shutdown would wait for the records held back by the quota
     alarm, *_ = [one for one in told_of(hook, name) if one["labels"]["alertname"] == LOSS_AHEAD.name]
     assert alarm["annotations"]["worst_partition"] == f"{name}-0"
     assert "deletes" in alarm["annotations"]["description"]
-    assert heard(hook, name)[0] == (LOSS_AHEAD.name, "firing"), "nothing else called before"
+    assert heard(hook, name)[0] == (LOSS_AHEAD.name, "firing"), "another alert came first"

@@ -1,4 +1,4 @@
-"""No loops, no doubles, no self-copies: what a service refuses, and what its leader finds later."""
+"""Loops, duplicates and self-copies: rejected at creation, and detected by the leader later."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 class OlderDefinitions:
-    """A service, and definitions that go straight into its ZooKeeper, as an older version left them."""
+    """A service, and definitions written directly to its ZooKeeper, as stored by an older version."""
 
     def __init__(self, instance: RunningInstance, session: ZooKeeper) -> None:
         self.rest = instance.rest
         self.definitions = DefinitionStore(session)
 
     def refuses(self, words: str, **body: Any) -> None:
-        """A creation is refused with these words and with advice, and leaves nothing behind."""
+        """Check that a creation is rejected with these words and advice, and stores nothing."""
         with pytest.raises(InvalidRequest, match=words) as caught:
             self.rest.post("/v1/datastreams", body)
         assert caught.value.advice
@@ -56,7 +56,7 @@ class OlderDefinitions:
         )
 
     def says(self, name: str, words: str) -> None:
-        """Wait until this is said about a datastream."""
+        """Wait until the datastream reports these words."""
 
         def said() -> bool:
             problem = self.rest.get(f"/v1/datastreams/{name}")["problem"]
@@ -185,8 +185,10 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
         assert len(read_all(address, f"{mark}-{topic}")) == 40, (address, topic)
     admin = admin_client(destination)
     admin.delete_topics([f"{mark}-a"])[f"{mark}-a"].result(timeout=PATIENCE_SECONDS)
-    wait_until(lambda: f"{mark}-a" not in topics_of(destination, mark), "it is deleted")
-    wait_until(lambda: topics_of(destination, mark).get(f"{mark}-a") == 2, "the leader makes it again")
+    wait_until(lambda: f"{mark}-a" not in topics_of(destination, mark), "the topic is deleted")
+    wait_until(
+        lambda: topics_of(destination, mark).get(f"{mark}-a") == 2, "the leader creates the topic again"
+    )
 
 
 def test_a_ring_of_three_is_cut_and_every_record_is_once_at_every_site(

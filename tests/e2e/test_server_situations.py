@@ -1,4 +1,4 @@
-"""A cluster that is frozen, dead, slow or closed is shown where people look: nothing is well, no lag is 0."""
+"""Reports while a cluster is frozen, dead, slow or inaccessible: nothing is healthy, and no lag is 0."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 SLOW_SECONDS: Final = 3.0
-"""Each way: an answer takes longer than the objective allows a record to take."""
+"""Delay in each direction: a response takes longer than the latency objective."""
 THROTTLED: Final = {
     "a quota of the source's brokers holds the datastream back": READING,
     "a quota of the destination's brokers holds the datastream back": WRITING,
 }
 QUOTA: Final = 20_000
-"""Bytes a second that may be read or written then."""
+"""Bytes per second that may be read or written under the quota."""
 DETOUR: Final = "SLOW"
-"""The listener that is reached through a slow port."""
+"""Listener that is reached through a slow port."""
 
 
 @pytest.fixture
 def disks(tmp_path: Path) -> tuple[Path, Path]:
-    """Two disks of the destination's broker for records."""
+    """Return two log directories of the destination broker."""
     return tmp_path / "disk-1", tmp_path / "disk-2"
 
 
 @pytest.fixture
 def detours() -> list[int]:
-    """A port for each cluster."""
+    """Return a port for each cluster."""
     return free_ports(2)
 
 
@@ -88,11 +88,11 @@ def detours() -> list[int]:
 def kafka_pair(
     new_kafka: NewKafka, tmp_path: Path, disks: tuple[Path, Path], detours: list[int]
 ) -> KafkaPair:
-    """Clusters of this test, which it may kill or slow down, and where a right can be taken away."""
+    """Return clusters that this test may kill or slow down, and whose ACLs it may change."""
     two_disks = {
         "log.dirs": ",".join(map(str, disks)),
         "metadata.log.dir": tmp_path / "disk-of-metadata",
-        "replica.high.watermark.checkpoint.interval.ms": 500,  # a disk is written to at least so often
+        "replica.high.watermark.checkpoint.interval.ms": 500,  # a disk is written to at least this often
     }
 
     def start(name: str, port: int, properties: Mapping[str, object]) -> KafkaCluster:
@@ -106,7 +106,7 @@ def kafka_pair(
 
 @contextmanager
 def killed(cluster: KafkaCluster) -> Iterator[None]:
-    """Dead in the block."""
+    """Kill the cluster within the context."""
     cluster.kill()
     yield
     cluster.start()
@@ -114,15 +114,19 @@ def killed(cluster: KafkaCluster) -> Iterator[None]:
 
 @contextmanager
 def failed_disk(scene: Scene, disks: tuple[Path, Path]) -> Iterator[None]:
-    """A disk that holds a partition of the copy takes nothing more in the block, so that the broker takes it
-    offline; behind it the broker starts with the disk as it was, and everything arrives once."""
+    """Fail a disk with a partition of the copy within the context, so that the broker takes it offline.
+
+    Afterwards the broker restarts with the original disk, and every record arrives once.
+    """
     broker = scene.kafka.destination
     disk = next(one for one in disks if (one / f"copy.{scene.name}-0").exists())
     away = disk.with_suffix(".away")
     disk.rename(away)
     topic = f"copy.{scene.name}"
     admin = admin_client(broker.address)
-    wait_until(lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "it is offline")
+    wait_until(
+        lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "the partition is offline"
+    )
     yield
     broker.kill()
     shutil.rmtree(disk, ignore_errors=True)
@@ -168,13 +172,13 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
 
 
 def _allow_the_rest(address: str, topic: str) -> None:
-    """A topic of which anything is forbidden is otherwise closed, and not even shown."""
+    """Allow all other operations on a topic: one with any deny rule is otherwise closed and hidden."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL)
     add_rules(admin_client(address), [AclBinding(*what, AclPermissionType.ALLOW)])
 
 
 class Late:
-    """Measurements by which a datastream is late. Satisfies `monitor.ports.Measurements`."""
+    """Measurements of a late datastream. Satisfies `monitor.ports.Measurements`."""
 
     remark = ""
 
@@ -189,7 +193,7 @@ class Late:
 
 
 def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
-    """The monitor of a datastream that brokers throttle says whose quota it is, and leaves it at that."""
+    """Check that the monitor names the owner of the brokers' quota and requests no rebalance."""
     with closing(RestClient(scene.instance.address)) as client:
         service, policy = RestService(client), IncidentPolicy(open_after=1)
         cycle = MonitorCycle(service, Late(scene.name), policy, SystemClock(), 60.0)
@@ -207,7 +211,7 @@ def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
 
 
 def part_stands_still(seen: Snapshot) -> bool:
-    """Partitions on a failed disk have paused by themselves, and it is said at each place."""
+    """Return whether partitions on a failed disk have paused, and every report shows it."""
     paused = [lane for lane in seen.lanes if lane["phase"] == "paused"]
     return (
         bool(paused)
@@ -217,7 +221,7 @@ def part_stands_still(seen: Snapshot) -> bool:
 
 
 def is_hidden(seen: Snapshot) -> bool:
-    """It is said that a topic which is named is not shown to us."""
+    """Return whether the datastream reports that a selected topic is hidden by missing rights."""
     problem = seen.datastream.get("problem") or {"reason": ""}
     return (
         seen.status == 503
@@ -229,17 +233,17 @@ def is_hidden(seen: Snapshot) -> bool:
 
 
 def is_held_back_for_reading(seen: Snapshot) -> bool:
-    """A quota of the source's brokers is named."""
+    """Return whether a quota of the source brokers is named."""
     return is_held_back(seen, QuotaOwner.SOURCE)
 
 
 def is_held_back_for_writing(seen: Snapshot) -> bool:
-    """One of the destination's is."""
+    """Return whether a quota of the destination brokers is named."""
     return is_held_back(seen, QuotaOwner.DESTINATION)
 
 
 def stands_still_for(cause: Cause, seen: Snapshot) -> bool:
-    """And the monitor finds that cause, which no other placement ends."""
+    """Return whether copying has stopped and the monitor finds this cause, which no placement can help."""
     if not stands_still(seen):
         return False
     found = diagnosed(seen)
@@ -253,11 +257,11 @@ CAUSES: Final = {
     "the destination is dead": Cause.DESTINATION_BOUND,
 }
 WAITED_MS: Final = 1_000
-"""Longer than any answer of a cluster that is well."""
+"""Longer than any response of a healthy cluster."""
 
 
 def is_named_before_it_is_given_up(scene: Scene, cause: Cause) -> bool:
-    """The cluster is the cause by how long it has not answered, while lanes copy as far as they know."""
+    """Return whether a cluster is the cause because it has not responded for long, while lanes still copy."""
     lanes = [lane for lane in scene.instance.lanes() if lane["datastream"] == scene.name]
     source = Source(scene.name, "source")
     found = diagnose(evidence_of({"lanes": lanes, "instances": []}, source, TopicSelection(".*")), WAITED_MS)
@@ -272,11 +276,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "a disk of the destination has failed": part_stands_still,
     "the source topic may not be described": is_hidden,
 }
-"""When a situation is shown as it is."""
+"""Conditions under which each situation is shown correctly."""
 
 
 def is_late(seen: Snapshot) -> bool:
-    """Nobody says that nothing waits; the objective is not met, or the lanes say whom they wait for."""
+    """Return whether no lag is 0, and the objective is missed or the lanes give the reason of their pause."""
     says_why = all(lane["phase"] == "paused" and lane["reason"] for lane in seen.lanes)
     return (
         len(seen.lanes) == PARTITIONS
@@ -286,7 +290,7 @@ def is_late(seen: Snapshot) -> bool:
 
 
 def answers_late(seen: Snapshot) -> bool:
-    """Nobody says that nothing waits, and the lanes say after how long the cluster answers."""
+    """Return whether no lag is 0, and the lanes report the response time of the cluster."""
     return (
         lanes_are(seen, "paused")
         and all(" answers after " in lane["reason"] for lane in seen.lanes)

@@ -1,4 +1,4 @@
-"""A real broker that is frozen, and two principals that ask about it all the time."""
+"""A frozen broker, and two principals that query it continuously."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def frozen(server: KafkaCluster) -> Iterator[None]:
 
 
 class GuardedInstance:
-    """An instance that asks who calls, and a datastream to each destination."""
+    """An instance with authentication, and a datastream to each destination."""
 
     def __init__(self, instance: RunningInstance, tokens: dict[str, str]) -> None:
         self._client = httpx.Client(base_url=f"http://{instance.address}", timeout=PATIENCE_SECONDS)
         self._tokens = tokens
 
     def ask(self, who: str, method: str, path: str, body: object = None) -> httpx.Response:
-        """Send one call of a principal."""
+        """Send one request of a principal."""
         headers = {"Authorization": f"Bearer {self._tokens[who]}"}
         return self._client.request(method, path, json=body, headers=headers)
 
     def create(self, topic: str, name: str, destination: str) -> None:
-        """Copy a topic, until the first checkpoint is stored."""
+        """Create a datastream for a topic, and wait until the first checkpoint is stored."""
         body = {
             "name": name,
             "source": {"cluster": "source", "topics": topic},

@@ -1,8 +1,7 @@
-"""What is wrong with a datastream or its topics is shown where people look: never well, and never a lag of 0,
-where that is not so.
+"""Reports of problems of a datastream or its topics: none shows a problem as healthy, or an unknown lag as 0.
 
-With WRITE_SITUATIONS=1 in the environment the rows of the table on docs/operate/signals.md are written
-again from what was seen.
+With WRITE_SITUATIONS=1 in the environment the rows of the table on docs/operate/signals.md are updated with
+the observations.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ UNCOPIED: Final[Mapping[str, Mapping[str, Any]]] = {
     "partitions have no task": {"limits": {"max_tasks": 1, "max_partitions_per_task": 1}},
     "no topic matches": {"topics": "there-is-no-such-topic"},
 }
-"""Datastreams that are wrong from the beginning."""
+"""Datastreams that have a problem from the beginning."""
 QUOTA: Final = 20_000
-"""Bytes a second of the datastream that has one; 100 times this waits."""
+"""Bytes per second of the datastream with a quota; its backlog is 100 times this."""
 
 
 def bring_about(scene: Scene, situation: str, _: ExitStack) -> None:
@@ -102,7 +101,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "the destination topic was deleted": stands_still,
     "a quota holds the datastream back": lambda seen: is_held_back(seen, QuotaOwner.DATASTREAM),
 }
-"""When a situation is shown as it is."""
+"""Conditions under which each situation is shown correctly."""
 
 
 def test_what_is_wrong_with_topics_is_shown_where_people_look(

@@ -1,4 +1,4 @@
-"""A service that is stopped as systemd does it by default: SIGTERM to every one of its processes at once."""
+"""A shutdown as by systemd's default: SIGTERM to every process of the service at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
         "owner": "tests",
         "group.id": f"group-{topic}",
         "headrace.bytes-per-second": "400000",
-        "headrace.guarantee": "at-least-once",  # what is not checkpointed is sent again
+        "headrace.guarantee": "at-least-once",  # records after the checkpoint would be repeated
     }
     create_datastream(instance, "stopped", topic, limits={"min_tasks": 4}, metadata=metadata)
     wait_for_copy(kafka_pair, topic, 40)
@@ -44,7 +44,7 @@ def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
     assert instance.terminate_group() == 0
     assert not any(worker.is_running() for worker in workers)
     copied = by_partition(read_all(kafka_pair.destination.address, f"copy.{topic}"))
-    assert 40 <= sum(map(len, copied.values())) < len(records), "it was stopped in the middle"
+    assert 40 <= sum(map(len, copied.values())) < len(records), "it was not stopped in the middle"
     saved = group_positions(kafka_pair.source.address, f"group-{topic}", topic, 4)
     assert [max(position, 0) for position in saved] == [len(copied.get(number, ())) for number in range(4)]
     told = [json.loads(line) for line in instance.log_file.read_text().splitlines() if line.startswith("{")]
@@ -53,7 +53,7 @@ def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(
     instance.start()
     wait_for_copy(kafka_pair, topic, len(records))
     everything = read_all(kafka_pair.destination.address, f"copy.{topic}")
-    assert by_partition(everything) == by_partition(records), "nothing is lost or repeated"
+    assert by_partition(everything) == by_partition(records), "records were lost or repeated"
     wait_until(
         lambda: group_positions(kafka_pair.source.address, f"group-{topic}", topic, 4) == [100] * 4,
         "the end is checkpointed",

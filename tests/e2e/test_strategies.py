@@ -1,4 +1,4 @@
-"""A datastream is planned by a strategy of another package that one of two instances has."""
+"""A datastream whose strategy comes from a package that only one of two instances has."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ def planning(instance: RunningInstance, name: str) -> Any:
 
 
 def says(instance: RunningInstance, name: str, tasks: int, sentence: str) -> bool:
-    """Whether the last planning found so many tasks, and its first reason says this."""
+    """Return whether the last planning resulted in this number of tasks, for this first reason."""
     found = planning(instance, name)
     return found is not None and found["tasks"] == tasks and sentence in found["reasons"][0]
 
 
 def is_rebalanced(instance: RunningInstance) -> bool:
-    """Whether it is planned by the strategy; asks again, as the leader may know no loads yet."""
+    """Return whether the strategy has planned it.
+
+    Requests another planning each time, since the leader may not know any loads yet.
+    """
     instance.rest.post("/v1/rebalance", {"datastream": "chosen", "full": True})
     return says(instance, "chosen", 3, "a task for each")
 
@@ -51,7 +54,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
         make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
     service = {"mirror__leader__placement_strategy": "simple"}
     bare = new_instance("bare", **service)
-    wait_until(partial(leads, bare), "the first one leads")
+    wait_until(partial(leads, bare), "the first instance leads")
     monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     full = new_instance("full", **service)
     with pytest.raises(InvalidRequest, match="'one-each'"):
@@ -66,7 +69,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
     for one in (bare, full):
         wait_until(partial(says, one, "chosen", 1, gone), f"{one.name} says what is planned by")
     assert bare.terminate() == 0
-    wait_until(partial(leads, full), "the other one leads")
+    wait_until(partial(leads, full), "the other instance leads")
     wait_until(partial(is_rebalanced, full), "each partition has a task", interval_seconds=2)
     assert says(full, "plain", 1, "1 task for 3 partitions")
     for topic in (chosen, plain):

@@ -1,4 +1,4 @@
-"""The way over and back of docs/how-to/disaster-recovery.md: each record once at both ends."""
+"""Failover and failback as on docs/how-to/disaster-recovery.md: each record exists once at both ends."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 PARTITIONS: Final = 2
 PATIENTLY: Final = ("--timeout", f"{PATIENCE_SECONDS:.0f}s")
 EACH: Final = 40
-"""Records that are written on one side before it is left."""
+"""Number of records written on one side before the switch."""
 
 
 def invoked(instance: RunningInstance, *words: str) -> Result:
-    """What a command says; `--at` is added where it asks the service."""
+    """Return the result of a command; `--at` is added if it queries the service."""
     at = [] if words[0] == "translate" else ["--at", instance.address]
     return CliRunner().invoke(app, [*words, *at], env=dict(instance.environment))
 
 
 def run(instance: RunningInstance, *words: str) -> None:
-    """A command that has to succeed."""
+    """Run a command that must succeed."""
     result = invoked(instance, *words)
     assert result.exit_code == 0, result.output
 

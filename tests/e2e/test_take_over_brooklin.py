@@ -1,4 +1,4 @@
-"""A Brooklin cluster is imported, and an instance goes on where Brooklin had stopped."""
+"""Import of a Brooklin cluster: an instance continues from Brooklin's committed offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW_MS = 1_795_000_000_000
 COMMITTED = {0: 7, 1: 20, 2: 3}
 COUNT = 20
 HELD = 2
-"""The partition that was paused by hand."""
+"""Partition that was paused manually."""
 
 
 def numbered(partition: int, first: int, count: int) -> list[Record]:
@@ -80,8 +80,10 @@ def test_mirroring_goes_on_from_brooklins_committed_offsets(
 
     instance = new_instance("one", zookeeper__root=root)
     wanted = {number: list(range(COUNT)) for number in COMMITTED} | {HELD: list(range(COMMITTED[HELD]))}
-    wait_until(lambda: copied(destination, topic) == wanted, "what Brooklin had not copied arrives")
+    wait_until(
+        lambda: copied(destination, topic) == wanted, "the records that Brooklin had not copied arrive"
+    )
     path = f"/v1/datastreams/stream-{salt}/resume-partitions"
     instance.rest.post(path, {"partitions": {topic: str(HELD)}})
     wanted[HELD] = list(range(COUNT))
-    wait_until(lambda: copied(destination, topic) == wanted, "the paused partition goes on, too")
+    wait_until(lambda: copied(destination, topic) == wanted, "the paused partition continues too")

@@ -1,4 +1,4 @@
-"""Instances with TLS and tokens, as processes: they ask each other, and Brooklin has a listener."""
+"""Processes with TLS and tokens: instances query each other, and Brooklin has a separate listener."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_instances_ask_each_other_and_brooklins_clients_need_no_token(
 
 
 def said_by_each(instances: list[dict[str, Any]]) -> dict[str, bool]:
-    """By name, whether the one that was asked has an answer of that instance itself."""
+    """Return by name whether the queried instance has a response of that instance."""
     return {one["name"]: one["state"] == "answered" for one in instances}
 
 

@@ -1,4 +1,4 @@
-"""Sixty clusters that refuse connections or never answer, beside a healthy datastream."""
+"""Sixty clusters that refuse connections or never respond, beside a healthy datastream."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 DEAD = 60
 AT_ONCE = 15
-"""Creations under way at a time: each that concerns a silent cluster waits for it some seconds."""
+"""Number of concurrent creations: each waits a few seconds for a silent cluster."""
 CLIENT_THREADS = 4
-"""Of a client with threads of its own, which no cluster may hold that does not answer."""
+"""Threads of a Kafka client with its own threads, which no unresponsive cluster may occupy."""
 OF_A_KIND = DEAD // 6
-"""The fewest of one kind: dead destinations that never answer, for example. More than the pools of an
-instance still grow by under such calls; those threads stay, however long it runs."""
+"""Smallest number of clusters of one kind, such as silent destinations.
+
+It exceeds the remaining growth of an instance's thread pools under such requests; those threads stay.
+"""
 
 
 @pytest.fixture
 def dead_addresses() -> Iterator[list[str]]:
-    """Half of them refuse connections; the others accept them and never answer."""
+    """Yield addresses: one half refuse connections, the other half accept them and never respond."""
     with ExitStack() as open_ones:
         addresses = []
         for number in range(DEAD):
@@ -46,12 +48,12 @@ def dead_addresses() -> Iterator[list[str]]:
 
 
 def threads(instance: RunningInstance) -> int:
-    """Of the control process, those of client libraries too."""
+    """Return the number of threads of the control process, including threads of client libraries."""
     return len(list(Path(f"/proc/{instance.pid}/task").iterdir()))
 
 
 def create_dead(instance: RunningInstance, number: int, address: str, topic: str) -> None:
-    """Two of three have a dead source, the others a dead destination."""
+    """Create a datastream; every third one has a dead destination, any other a dead source."""
     source, destination = ("source", address) if number % 3 == 0 else (address, "destination")
     body = {
         "name": f"dead-{number}",
@@ -93,16 +95,16 @@ def test_clusters_that_do_not_answer_hold_up_nobody_and_leave_no_threads(
             seen.append(threads(instance))
     for one in creations:
         one.result()
-    wait_until(lambda: dead <= problems(instance), "every cluster that does not answer is shown")
+    wait_until(lambda: dead <= problems(instance), "every unresponsive cluster is shown")
     more = some_records(3, 300, "b")
     produce(kafka_pair.source.address, topic, more)
     wait_for_copy(kafka_pair, topic, len(records) + len(more))
     most = max(*seen, threads(instance))
-    assert most - before < DEAD * CLIENT_THREADS / 2, "a thread may wait for each; none has a client"
+    assert most - before < DEAD * CLIENT_THREADS / 2, "dead clusters have clients with threads"
     for name in sorted(dead):
         instance.rest.delete(f"/v1/datastreams/{name}")
-    wait_until(lambda: names(instance) == {"healthy"}, "the others are gone")
-    # Threads of REST end at a later call only.
-    wait_until(lambda: names(instance) and threads(instance) < before + OF_A_KIND, "their threads too")
+    wait_until(lambda: names(instance) == {"healthy"}, "the other datastreams are deleted")
+    # Threads of REST end at a later request only.
+    wait_until(lambda: names(instance) and threads(instance) < before + OF_A_KIND, "the threads have ended")
     copied = read_all(kafka_pair.destination.address, f"copy.{topic}")
     assert by_partition(copied) == by_partition(records + more)

@@ -1,4 +1,4 @@
-"""A datastream that changes under traffic: what stays goes on, what enters or leaves starts or stops."""
+"""Changes of a datastream under traffic: lanes that remain continue, others start or stop."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ _NOW: Final = 1_700_000_000_000
 
 
 class Traffic:
-    """Numbered records into every partition of some topics, one round after the other, until it is told to
-    end."""
+    """Writer of numbered records to every partition of some topics, in rounds, within a context."""
 
     def __init__(self, servers: str, topics: tuple[str, ...]) -> None:
         self._servers = servers
@@ -69,7 +68,7 @@ class Traffic:
 
 
 class Updated:
-    """A datastream of one of three topics, and what its lanes were taken under."""
+    """Datastream of one of three topics, and queries of its lanes and copies."""
 
     def __init__(self, kafka: KafkaPair, instance: RunningInstance) -> None:
         self.kafka, self.rest = kafka, instance.rest
@@ -100,7 +99,7 @@ class Updated:
         return {f"{topic}-{number}" for topic in topics for number in range(PARTITIONS)}
 
     def arrived(self, topic: str) -> dict[int, list[int]]:
-        """The numbers at the destination, in their order, by partition."""
+        """Return the numbers at the destination, in order, by partition."""
         found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
         for record in read_all(self.kafka.destination.address, f"updated.{topic}"):
             assert record.value is not None
@@ -108,12 +107,14 @@ class Updated:
         return found
 
     def has(self, topic: str, wanted: Mapping[int, list[int]]) -> bool:
-        """Whether these are at the destination, and nothing else."""
+        """Return whether exactly these numbers are at the destination."""
         return self.arrived(topic) == wanted
 
     def writers(self, topic: str) -> dict[int, set[tuple[int, int]]]:
-        """Who has written a destination topic, by partition: producer ids with their epochs. A lane that
-        begins again takes the next epoch."""
+        """Return the producer ids and epochs that have written a destination topic, by partition.
+
+        A restarted lane takes the next epoch.
+        """
         client = BrokerClient(self.kafka.destination.address)
         try:
             kind = DescribeProducersRequest.TopicRequest
@@ -155,16 +156,18 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         assert not found["moves"]
         assert not found["restarts"]
         waiting = [one["backlog_records"] for one in plan["starts"]]
-        at_most = traffic.rounds + 1  # the round under way is not counted yet
-        assert all(0 < one <= at_most for one in waiting), "it has one record of each round"
+        at_most = traffic.rounds + 1  # the current round is not counted yet
+        assert all(0 < one <= at_most for one in waiting), "the backlog is not one record of each round"
         assert plan["started_backlog_records"] == sum(waiting)
-        assert updated.copying() == updated.partitions(stays, goes), "a dry run changes nothing"
+        assert updated.copying() == updated.partitions(stays, goes), "a dry run changed lanes"
 
         version = updated.rest.version(PATH)
         updated.patch(change)
         with pytest.raises(StaleVersion):
             updated.rest.patch(PATH, change, version)
-        wait_until(lambda: updated.copying() == updated.partitions(stays, comes), "one topic for another")
+        wait_until(
+            lambda: updated.copying() == updated.partitions(stays, comes), "one topic replaces another"
+        )
         traffic.await_rounds(5)
 
         updated.patch({"metadata": {"headrace.bytes-per-second": "100000"}})
@@ -179,14 +182,15 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
         with pytest.raises(RefusedFields, match=r"/destination/name.*; /start"):
             updated.patch({"destination": {"name": "else.*"}, "start": "latest"})
         updated.patch({"metadata": {"headrace.bytes-per-second": None}})
-        wait_until(
-            lambda: not any(one["reason"] for one in updated.lanes().values()), "nothing does any more"
-        )
+        wait_until(lambda: not any(one["reason"] for one in updated.lanes().values()), "no lane is held back")
         traffic.await_rounds(5)
 
-        assert updated.writers(stays) == writers, "no lane has begun again"
+        assert updated.writers(stays) == writers, "a lane was restarted"
         updated.patch({"source": {"topics": "|".join(updated.topics)}})
-        wait_until(lambda: updated.copying() == updated.partitions(*updated.topics), "it comes back")
+        wait_until(
+            lambda: updated.copying() == updated.partitions(*updated.topics),
+            "the third topic is copied again",
+        )
         traffic.await_rounds(5)
     wanted = {number: list(range(traffic.rounds)) for number in range(PARTITIONS)}
     for topic in updated.topics:
@@ -200,7 +204,7 @@ def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is
 ) -> None:
     instances = [new_instance(name) for name in ("one", "two")]
     updated = Updated(kafka_pair, instances[0])
-    wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "it is ready")
+    wait_until(lambda: updated.rest.get(PATH)["status"] == "READY", "the datastream is ready")
     for turn in range(5):
         version = updated.rest.version(PATH)
         outcomes = _at_once(instances, turn, version)
@@ -208,14 +212,14 @@ def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is
         (winner,) = [key for key, outcome in outcomes.items() if outcome == "changed"]
         metadata = updated.rest.get(PATH)["metadata"]
         assert {key for key in metadata if key.startswith(f"w{turn}-")} == {winner}
-        assert sum(key.startswith("w") for key in metadata) == turn + 1, "nothing that was answered is lost"
+        assert sum(key.startswith("w") for key in metadata) == turn + 1, "an acknowledged change was lost"
     _check_pauses_of_a_group(instances)
     _check_actions_of_one_version(instances)
     _check_creations_of_one_key(*instances)
 
 
 def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[str, str]:
-    """What became of six writers of one version, three at each instance."""
+    """Return the outcomes of six concurrent writers of one version, three at each instance."""
     outcomes: dict[str, str] = {}
 
     def write(number: int) -> None:
@@ -233,8 +237,11 @@ def _at_once(instances: list[RunningInstance], turn: int, version: str) -> dict[
 
 
 def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
-    """Four pauses of two datastreams, of which two name the version of both, beside two changes of one of
-    them: one pause is carried out, of both; and a change that was answered is there."""
+    """Check four pauses of a group of two datastreams beside two changes of one of them.
+
+    Two of the pauses name the version of both. One pause is carried out, for both; an acknowledged change is
+    stored.
+    """
     first, group, mate = instances[0].rest, "/v1/groups/updated", "/v1/datastreams/mate"
     first.post(
         "/v1/datastreams",
@@ -245,14 +252,14 @@ def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
             "metadata": {"owner": "tests", "system.taskPrefix": "updated"},
         },
     )
-    wait_until(lambda: first.get(mate)["status"] == "READY", "the other is ready")
+    wait_until(lambda: first.get(mate)["status"] == "READY", "the other datastream is ready")
     for turn in range(3):
         answers = _pauses_beside_changes(instances, turn, (first.version(group), first.version(mate)))
         assert {one.status_code for one in answers.values()} <= {200, 409, 412}
         (done,) = [number for number in range(4) if answers[number].is_success]
         changed = [str(number) for number in (4, 5) if answers[number].is_success]
         for one in instances:
-            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "it is seen everywhere")
+            wait_until(partial(_is_paused, one.rest, f"{turn}-{done}"), "every instance shows the pause")
             metadata = one.rest.get(mate)["metadata"]
             assert [value for key, value in metadata.items() if key == f"m{turn}"] == changed
         resumed = first.post(f"{group}/resume")["datastreams"]
@@ -262,7 +269,7 @@ def _check_pauses_of_a_group(instances: list[RunningInstance]) -> None:
 def _pauses_beside_changes(
     instances: list[RunningInstance], turn: int, versions: tuple[str, str]
 ) -> dict[int, httpx.Response]:
-    """`versions`: of the group, and of the one that is changed."""
+    """Send four pauses and two changes. `versions`: of the group, and of the changed datastream."""
     answers: dict[int, httpx.Response] = {}
 
     def act(number: int) -> None:
@@ -280,13 +287,13 @@ def _pauses_beside_changes(
 
 
 def _is_paused(rest: RestClient, reason: str) -> bool:
-    """Whether both are, and for this reason."""
+    """Return whether both datastreams are paused for this reason."""
     found = rest.get("/v1/groups/updated")["datastreams"]
     return [(one["halt"] or {}).get("reason") for one in found] == [reason, reason]
 
 
 def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
-    """Of six pauses and pauses of partitions that name one version, one is carried out."""
+    """Check that of six actions on one version only one is carried out: pauses, and pauses of partitions."""
     addresses, before = [f"http://{one.address}" for one in instances], instances[0].rest.version(PATH)
     answers: dict[int, httpx.Response] = {}
 
@@ -300,7 +307,7 @@ def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
     assert sorted(one.status_code for one in answers.values()) == [200, *[412] * 5]
     (done,) = [one for one in answers.values() if one.is_success]
     for one in instances:
-        wait_until(lambda one=one: one.rest.version(PATH) == done.headers["ETag"], "it is seen everywhere")  # type: ignore[misc]
+        wait_until(lambda one=one: one.rest.version(PATH) == done.headers["ETag"], "every instance has it")  # type: ignore[misc]
         seen = one.rest.get(PATH)
         assert [seen[field] for field in ("status", "pauses")] == [
             done.json()[field] for field in ("status", "pauses")
@@ -308,7 +315,7 @@ def _check_actions_of_one_version(instances: list[RunningInstance]) -> None:
 
 
 def _all_at_once(call: Callable[[int], None]) -> None:
-    """Six calls, each with its number."""
+    """Make six concurrent calls, each with its number."""
     threads = [threading.Thread(target=call, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
@@ -317,7 +324,7 @@ def _all_at_once(call: Callable[[int], None]) -> None:
 
 
 def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance) -> None:
-    """Six at once, three at each instance, and others once the first one is killed."""
+    """Send six creations with one key at once, three to each instance, and more after killing the first."""
     addresses = [f"http://{one.address}/v1/datastreams" for one in (first, second)]
     body = {
         "name": "again",
@@ -349,11 +356,11 @@ def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance)
 def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_hears(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
-    """Two instances: what one is asked for the other does, and each sends the events of both."""
+    """Two instances: each carries out requests made to the other, and streams the events of both."""
     first, second = new_instance("one"), new_instance("two")
     updated = Updated(kafka_pair, first)
     everything = updated.partitions(updated.topics[0], updated.topics[2])
-    wait_until(lambda: updated.copying() >= everything, "all is copied")
+    wait_until(lambda: updated.copying() >= everything, "every partition is copied")
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "0-0"}
     url = f"http://{second.address}/v1/events"
     with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as stream:
@@ -363,13 +370,13 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
         assert (planned["kind"], "4 partitions" in planned["sentence"]) == ("plan", True)
         second.rest.post(f"{PATH}/pause", {"for_seconds": 0.1, "reason": "tests"})
         assert next(one for one in heard if one["kind"] == "command" and "resumed" in one["sentence"])
-        wait_until(lambda: updated.copying() >= everything, "all is copied again")
+        wait_until(lambda: updated.copying() >= everything, "every partition is copied again")
         plan = first.rest.post(f"{PATH}/plan", {"full": True})
         operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "alice"})["operation"]
         with pytest.raises(IllegalTransition, match="alice"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
         path = f"/v1/operations/{operation['id']}"
-        wait_until(lambda: first.rest.get(path)["state"] != "queued", "the leader has answered")
+        wait_until(lambda: first.rest.get(path)["state"] != "queued", "the operation has an outcome")
         assert first.rest.get(path)["state"] == second.rest.get(path)["state"] == "done"
 
 

@@ -1,4 +1,4 @@
-"""The wheels that `make wheel` builds, installed where there is no checkout."""
+"""Wheels built by `make wheel`, installed without a checkout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_THE_WAY = ("api", "mirror", "monitor", "pinot", "stack")
 
 
 class Installed:
-    """An environment with one wheel, and the packages that it needs."""
+    """An environment with one wheel and its dependencies."""
 
     def __init__(self, wheel: Path, folder: Path) -> None:
         self.wheel = wheel
@@ -36,13 +36,13 @@ class Installed:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         self.packages = folder / "lib" / version / "site-packages"
-        # Found without their .pth files: the checkout, which is installed there too, is not.
+        # Without their .pth files, which would add the checkout installed there too.
         (self.packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(self.packages)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """That Python, outside of the checkout."""
+        """Run the Python of the environment outside of the checkout."""
         plain = {
             key: value
             for key, value in os.environ.items()
@@ -60,7 +60,7 @@ class Installed:
 
 
 def built(kind: str, folder: Path) -> Path:
-    """A wheel of this checkout."""
+    """Build and return a wheel of this checkout."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
         cwd=ROOT,
@@ -75,13 +75,13 @@ def built(kind: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def is_compiled() -> bool:
-    """Whether this machine can compile; what it has compiled is then in the wheel."""
+    """Return whether this machine can compile; the wheel then contains the compiled modules."""
     return build() == DONE
 
 
 @pytest.fixture(scope="module")
 def installed(is_compiled: bool, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel for this platform, beside packages of others that have the names of our wings."""
+    """Return the wheel for this platform, installed beside packages with the names of our own."""
     assert is_compiled in (True, False)
     wheel = built("", tmp_path_factory.mktemp("wheel"))
     environment = Installed(wheel, tmp_path_factory.mktemp("installed") / "env")

@@ -1,4 +1,4 @@
-"""A whole service whose ZooKeeper has lost its data: named, restored, and no record lost."""
+"""Loss of all data in ZooKeeper: the service names and restores its datastreams, and no record is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOST = "/v1/lost-datastreams"
 
 
 class Flows:
-    """Two datastreams, each with a topic; records are written while their definitions are lost, too."""
+    """Two datastreams, each with a topic; records are also written while their definitions are lost."""
 
     def __init__(self, pair: KafkaPair) -> None:
         self.pair = pair
@@ -57,7 +57,7 @@ class Flows:
         self.written += 20
 
     def check(self) -> None:
-        """Every record has arrived once."""
+        """Check that every record has arrived once."""
         for name in self.names:
             wait_until(partial(self._has_arrived, name), interval_seconds=0.3)
             assert sorted(self._values(name)) == sorted(str(n).encode() for n in range(self.written)), name
@@ -80,14 +80,14 @@ def names_all(instance: RunningInstance, flows: Flows) -> bool:
 
 
 def replace_data(server: ZooKeeperServer, _: str) -> None:
-    """The disk was replaced: servers refuse the sessions of before."""
+    """Replace the disk: the server rejects earlier sessions."""
     server.kill()
     shutil.rmtree(server.folder / "data")
     server.start()
 
 
 def delete_tree(server: ZooKeeperServer, root: str) -> None:
-    """Somebody has deleted the tree, under sessions that live on."""
+    """Delete the tree while sessions live on."""
     nodes = ZooKeeper(ZooKeeperSettings(servers=server.address, root=root))
     nodes.start()
     nodes.delete_tree("")
@@ -96,7 +96,7 @@ def delete_tree(server: ZooKeeperServer, root: str) -> None:
 
 @pytest.fixture
 def server(new_zookeeper: Callable[..., ZooKeeperServer]) -> ZooKeeperServer:
-    """One that a test may wipe."""
+    """Return a server that the test may wipe."""
     return new_zookeeper()
 
 

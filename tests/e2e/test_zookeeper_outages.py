@@ -1,4 +1,4 @@
-"""Three ZooKeeper servers, of which one and then all go away, under a running service."""
+"""Outages of one and of all of three ZooKeeper servers under a running service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 @pytest.fixture
 def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
-    """Three servers, of which a test may kill any."""
+    """Start three servers that the test may kill."""
     made = ZooKeeperEnsemble("ensemble", tmp_path / "ensemble")
     made.start()
     yield made
@@ -31,7 +31,7 @@ def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
 
 
 class Flow:
-    """One topic that is mirrored under its own name; each call writes some more and waits for it."""
+    """One topic, mirrored under its own name; each call writes records and waits for them."""
 
     def __init__(self, pair: KafkaPair) -> None:
         self.pair = pair
@@ -61,13 +61,13 @@ class Flow:
             assert self.arrived() == self._written, f"{why}: {self.name}"
 
     def arrived(self) -> int:
-        """Records, not offsets: who takes a lane over from an owner that died fences it with a marker."""
+        """Return the number of records; offsets also count the fencing markers of new owners."""
         return len(read_all(self.pair.destination.address, self.name))
 
 
 def sequences(instance: RunningInstance) -> dict[str, int]:
-    """Who is here, by the number that its ZooKeeper session got."""
-    found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper answers")
+    """Return the instances by the sequence number of their ZooKeeper session."""
+    found = eventually(lambda: instance.rest.get("/v1/instances"), "ZooKeeper responds")
     return {one["name"]: one["sequence"] for one in found}
 
 
@@ -77,7 +77,7 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     settings = {"zookeeper__servers": ensemble.address, "zookeeper__session_timeout_seconds": "10"}
     instances = [new_instance(name, **settings) for name in ("one", "two")]
     first = instances[0]
-    wait_until(lambda: len(sequences(first)) == 2, "both are here")
+    wait_until(lambda: len(sequences(first)) == 2, "both instances have joined")
     before = sequences(first)
     flow = Flow(kafka_pair)
     flow.mirror(first)
@@ -91,10 +91,10 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     second = Flow(kafka_pair)
     second.mirror(instances[1])
     second.goes_on("a plan was made by two servers")
-    assert sequences(first) == before, "nobody has lost a session"
+    assert sequences(first) == before, "an instance lost its session"
 
     ensemble.kill()
-    eventually(lambda: all(_has_given_up(one) for one in instances), "leases end")
+    eventually(lambda: all(_has_given_up(one) for one in instances), "the leases expire")
     for server in ensemble.servers:
         server.launch()
     for server in ensemble.servers:
@@ -103,10 +103,10 @@ def test_losing_one_of_three_servers_costs_no_session_and_losing_all_no_record(
     third.mirror(first)
     for one in (flow, second, third):
         one.goes_on("all three are back")
-    assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "nothing twice"
+    assert [one.arrived() % 40 for one in (flow, second, third)] == [0, 0, 0], "records were repeated"
 
 
 def _has_given_up(instance: RunningInstance) -> bool:
-    """It copies nothing, and does not know who does."""
+    """Return whether the instance copies nothing and does not know the owners."""
     lanes = instance.lanes()
     return all(lane["phase"] == "waiting" and lane["lag_records"] is None for lane in lanes)

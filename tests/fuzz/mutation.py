@@ -1,4 +1,4 @@
-"""A small mutating fuzzer: damages valid inputs the way networks, disks and liars do. Seeded."""
+"""Small mutating fuzzer with a seed: damages valid inputs like networks, disks and attackers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Target = Callable[[memoryview], object]
 
 
 def mutate(seed: bytes, random_numbers: random.Random) -> bytes:
-    """One to eight small damages."""
+    """Apply one to eight small mutations."""
     data = bytearray(seed)
     for _ in range(random_numbers.choice((1, 1, 1, 2, 3, 8))):
         _damage(data, random_numbers)
@@ -45,7 +45,7 @@ def _damage(data: bytearray, numbers: random.Random) -> None:
 
 
 def fuzz(target: Target, seeds: Sequence[bytes], *, seed: int, seconds: float) -> int:
-    """Run mutants for that long; returns how many. The target may only return or raise CorruptData."""
+    """Run mutants for that long; return their number. The target may only return or raise CorruptData."""
     numbers = random.Random(seed)
     until = time.monotonic() + seconds
     runs = 0
@@ -66,7 +66,7 @@ def fuzz(target: Target, seeds: Sequence[bytes], *, seed: int, seconds: float) -
 
 
 def peak_bytes(target: Target, data: bytes) -> int:
-    """Memory that one run of the target takes at its height."""
+    """Return the peak memory of one run of the target."""
     view = memoryview(bytearray(data))
     tracemalloc.start()
     try:

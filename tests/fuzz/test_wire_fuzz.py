@@ -1,6 +1,6 @@
-"""Decoders under damaged input: no crash, no hang, no memory beyond what the input can hold.
+"""Decoders with damaged input: no crash, no hang, no more memory than the input justifies.
 
-The suite fuzzes each decoder for a moment; `FUZZ_SECONDS=60` makes an evening of it.
+The suite fuzzes each decoder briefly; `FUZZ_SECONDS=60` takes long.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_log(data: memoryview) -> None:
 
 
 def read_log_unchecked(data: memoryview) -> None:
-    """As `read_log`, but believes what the checksum would have refused."""
+    """Decode like `read_log`, but without verifying the checksum."""
     for start, end, header in scan(data):
         if header is not None:
             payload = decompress(header.codec, data[start + HEADER_SIZE : end], 2**22)

@@ -1,10 +1,11 @@
-"""A whole service in memory under seeded faults: sessions suspended and lost, requests that fail or
-whose answers get lost, instances that stand still, are killed, are restarted politely and come back,
-leaders that stop in the middle of a plan, datastreams, pauses and topics that change.
+"""Simulation of a whole service in memory under seeded faults.
 
-Never do two instances write one lane at one moment, not even one that stands still: its workers'
-lease has run out by the time its session can. When the faults are over, every wanted partition is
-copied once, by whom the plan says.
+Sessions are suspended and lost, requests fail or lose their responses, instances freeze, are killed, shut
+down cleanly and return, leaders stop in the middle of a plan, and datastreams, pauses and topics change.
+
+Two instances never write one lane at the same time, even if one of them is frozen: the lease of its workers
+expires before its session can. After the faults, every wanted partition is copied once, by the instance that
+the plan names.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ NAMES = ("one", "two", "three")
 
 
 class Shuffling:
-    """Deals the partitions out by chance when a full plan is asked for, so that lanes go to and fro."""
+    """Planner that distributes the partitions of a full plan at random, so that lanes move back and forth."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """As in the port."""
+        """See the port."""
         found = SimplePlanner().plan(request)
         if not request.full:
             return found
@@ -76,7 +77,7 @@ class Node:
         self.answered_at = world.clock.monotonic()
 
     def _faults(self, _: Operation) -> Fault | None:
-        """Between any two requests others may act, and a request may fail."""
+        """Let another node act before some requests, and return a fault for some."""
         world, random = self.world, self.world.random
         if world.is_quiet:
             return None
@@ -85,7 +86,7 @@ class Node:
         return Fault(after_effect=random.random() < 0.5) if random.random() < 0.01 else None
 
     def act(self) -> None:
-        """One turn of one of its loops, unless it stands still or is in the middle of one."""
+        """Run one turn of one of its loops, unless it is frozen or already in a turn."""
         if self.is_frozen or self.is_acting or self.is_dead:
             return
         if self.session.is_up:
@@ -100,27 +101,27 @@ class Node:
             self.is_acting = False
 
     def expire_if_silent(self) -> None:
-        """What the server does with a session that it has not heard of for the session timeout."""
+        """Expire the session on the server after the session timeout without contact."""
         if not self.is_lost and self.world.clock.monotonic() - self.answered_at >= SESSION_TIMEOUT_SECONDS:
             self.follower.lose()
             self.is_lost = True
 
     def kill(self) -> None:
-        """SIGKILL: its workers end with it; the server hears nothing more of its session."""
+        """Kill as by SIGKILL: the workers end too, and the session gets no more heartbeats."""
         self.follower.workers.kill_all()
         self.is_dead = True
 
     def ask_to_leave(self) -> None:
-        """SIGTERM."""
+        """Request a shutdown, as by SIGTERM."""
         self.follower.workers.inbox.put("leave")
 
     @property
     def has_left(self) -> bool:
-        """Whether its tasks have moved, or nobody could take them; then it ends."""
+        """Return whether its tasks have moved, or no other instance could take them; then it ends."""
         return self.follower.follower.has_drained and not self.is_acting
 
     def leave(self) -> None:
-        """The end of an orderly stop."""
+        """Complete an orderly shutdown."""
         self.follower.workers.kill_all()
         self.is_dead = True
         if not self.is_lost:
@@ -129,7 +130,7 @@ class Node:
             self.is_lost = True
 
     def come_back(self) -> None:
-        """Connected again: with the same session if it lives, else with a new one."""
+        """Reconnect: with the same session if it is alive, else with a new one."""
         self.is_frozen = False
         if self.is_lost:
             self.follower.renew()
@@ -140,7 +141,7 @@ class Node:
 
 
 class Simulation:
-    """The world, and what may happen to it."""
+    """State of the service, and the events that may happen to it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -165,7 +166,7 @@ class Simulation:
             self.definitions.create(replace(one, naming=TopicNaming(naming)))
 
     def step(self) -> None:
-        """Something happens; then the rule is checked."""
+        """Run a random event, then check the invariant."""
         node = self.random.choice(self.nodes)
         events: list[tuple[int, Callable[[], None]]] = [
             (60, node.act),
@@ -188,7 +189,7 @@ class Simulation:
         self.check()
 
     def keep_time(self) -> None:
-        """What happens by itself: sessions end, and who was asked to leave has left and is started again."""
+        """Expire silent sessions, and restart instances that have completed their shutdown."""
         for one in [*self.nodes, *self.ghosts]:
             one.expire_if_silent()
         self.ghosts = [one for one in self.ghosts if not one.is_lost]
@@ -198,7 +199,7 @@ class Simulation:
                 self.nodes[number] = Node(self, NAMES[number])
 
     def _restart(self, node: Node) -> None:
-        """Killed and started at once: its session lives on for a while without it."""
+        """Kill and restart at once: the old session lives on for a while without its instance."""
         if not node.is_acting:
             number = self.nodes.index(node)
             node.kill()
@@ -206,7 +207,7 @@ class Simulation:
             self.nodes[number] = Node(self, NAMES[number])
 
     def _pause_or_resume(self) -> None:
-        """A pause has an end or not, and a reason of its own, by which its end is recognized."""
+        """Add a pause, with or without an expiry, or remove it. Its unique reason identifies its end."""
         stored = self.random.choice(self.definitions.all().readable)
         if stored.datastream.pauses:
             self.ending -= {one.reason for one in stored.datastream.pauses.values()}
@@ -241,14 +242,14 @@ class Simulation:
         self.asked.append(RequestQueue(self.admin).add(wish, superseded_by(wish)))
 
     def check(self) -> None:
-        """Nobody writes what another writes."""
+        """Check that no lane has two writers."""
         every = [*self.nodes, *self.ghosts]
         writers = Counter(key for node in every for key in node.follower.workers.copying)
         twice = [key for key, count in writers.items() if count > 1]
         assert not twice, twice
 
     def calm_down(self) -> None:
-        """No more faults; everybody works."""
+        """Run all nodes without further faults."""
         self.is_quiet = True
         left = 18
         while left:
@@ -260,10 +261,10 @@ class Simulation:
             before = list(self.nodes)
             self.keep_time()
             self.clock.advance(1.0)
-            left = left - 1 if before == self.nodes else 18  # somebody who left comes back
+            left = left - 1 if before == self.nodes else 18  # an instance that left has been restarted
 
     def wanted(self) -> set[LaneKey]:
-        """What should be copied by now."""
+        """Return the lanes that should be copied by now."""
         datastreams = [one.datastream for one in self.definitions.all().readable]
         topics = {SOURCE: {name: one.partitions for name, one in self.source.topics.items()}}
         return {
@@ -274,7 +275,7 @@ class Simulation:
         }
 
     def judge(self) -> None:
-        """After the calm: everything is copied once, by whom the plan says, and everybody is well."""
+        """Check the calm state: every lane has one copy, at its planned instance, and all are healthy."""
         copied = Counter(key for node in self.nodes for key in node.follower.workers.copying)
         assert set(copied) == self.wanted()
         assert set(copied.values()) <= {1}
@@ -288,7 +289,7 @@ class Simulation:
         self._judge_outcomes()
 
     def _judge_outcomes(self) -> None:
-        """Every request has one outcome, of a plan that there was."""
+        """Check that every request has one outcome, which names an existing plan."""
         found = OutcomeStore(self.admin).newest(self.clock.now_ms())
         asked = sorted(one.identity for one in found if one.kind in {"move", "rebalance"})
         assert asked == sorted(self.asked)
@@ -296,7 +297,7 @@ class Simulation:
         assert all(0 < one.plan_epoch <= epoch for one in found if one.plan_epoch is not None), found
 
     def _judge_ends(self) -> None:
-        """Every pause with an end that nobody took back is over, and told of once; no other is."""
+        """Check that pauses with an expiry, unless removed before, have expired with one event each."""
         datastreams = [one.datastream for one in self.definitions.all().readable]
         left = [one for datastream in datastreams for one in datastream.pauses.values()]
         assert [one for one in left if one.until_ms is not None] == []
@@ -307,7 +308,7 @@ class Simulation:
 
 
 def run(seed: int, steps: int) -> None:
-    """One schedule of faults, and the calm after it. Raises AssertionError."""
+    """Run one schedule of faults, and the calm after it. Raises AssertionError."""
     simulation = Simulation(seed)
     for _ in range(steps):
         simulation.step()
@@ -316,7 +317,10 @@ def run(seed: int, steps: int) -> None:
 
 
 def failures(seeds: range, steps: int) -> list[tuple[int, str]]:
-    """Seeds whose schedule broke a rule, and what was seen. For a process of its own."""
+    """Return the seeds whose schedule violated an invariant, with the error.
+
+    Silences logs: for a separate process.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     found = []
     for seed in seeds:

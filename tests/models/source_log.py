@@ -1,4 +1,4 @@
-"""A plain model of a source partition: batches as brokers hold them, and the records that count."""
+"""Plain model of a source partition: batches as stored by brokers, and the records to mirror."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from mirror.protocol.varint import decode, encode
 
 
 def header_of(batch: bytes | bytearray | memoryview) -> BatchHeader:
-    """The header of the batch at the beginning of these bytes."""
+    """Return the header of the batch at the beginning of these bytes."""
     return BatchHeader(batch)
 
 
 def last_of(batch: bytes | bytearray) -> int:
-    """The last offset that a batch or a message of an old format holds."""
+    """Return the last offset of a batch or of a message of an old format."""
     return last_offset(memoryview(batch)) if is_old(batch) else header_of(batch).last_offset
 
 
 def is_old(batch: bytes | bytearray) -> bool:
-    """Whether it is a message of an old format."""
+    """Return whether it is a message of an old format."""
     return batch[16] < 2
 
 
 def old_message(record: Record) -> bytearray:
-    """A record in format 1, not compressed."""
+    """Return a record in format 1, uncompressed."""
     fields = [
         struct.pack(">i", -1) if field is None else struct.pack(">i", len(field)) + field
         for field in (record.key, record.value)
@@ -45,7 +45,7 @@ def old_message(record: Record) -> bytearray:
 
 
 def holed_batch(records: Sequence[Record], codec: int, *, base: int, span: int) -> bytearray:
-    """Records at their own offsets within `span` of them, as compaction leaves them; may be none."""
+    """Return a batch as after compaction: records at their own offsets within `span`, or none."""
     first_time = records[0].timestamp if records else 0
     payload = b"".join(
         _placed(record, record.timestamp - first_time, record.offset - base) for record in records
@@ -71,7 +71,7 @@ def _placed(record: Record, delta: int, place: int) -> bytes:
 
 
 def sealed(batch: bytearray, base: int, attributes: int, producer_id: int = 1, epoch: int = 4) -> bytearray:
-    """Give a batch its offset, leader epoch, attributes and a right checksum, as a broker stores it."""
+    """Give a batch its offset, leader epoch, attributes and a valid checksum, as a broker stores it."""
     stamp(memoryview(batch), attributes, ProducerStamp(producer_id, 0), 5)
     struct.pack_into(">h", batch, 21, attributes)
     batches.seal(memoryview(batch))
@@ -81,7 +81,7 @@ def sealed(batch: bytearray, base: int, attributes: int, producer_id: int = 1, e
 
 @dataclass
 class SourceLog:
-    """A partition: stored batches in order, and what a mirror must make of every offset."""
+    """Partition: stored batches in order, and the expected class of every offset."""
 
     batches: list[bytearray] = field(default_factory=list)
     visible: list[Record] = field(default_factory=list)
@@ -93,7 +93,7 @@ class SourceLog:
     end: int = 0
 
     def fetch(self, position: int, size: int) -> memoryview:
-        """From the batch that holds `position`, cut at `size` bytes; the first one is always whole."""
+        """Return data from the batch at `position` on, cut at `size` bytes; the first batch is whole."""
         found = bytearray()
         for batch in self.batches:
             if last_of(batch) < position:
@@ -105,8 +105,7 @@ class SourceLog:
         return memoryview(found)
 
     def aborted_in(self, position: int) -> list[tuple[int, int]]:
-        """The aborted transactions that a broker lists for a fetch from `position`: those whose marker
-        lies at or behind it."""
+        """Return the aborted transactions with a marker at or after `position`, as listed by a broker."""
         return [(producer, first) for producer, first, marker in self.aborted if marker >= position]
 
 
@@ -121,8 +120,10 @@ KINDS = ["dense", "dense", "dense", "holes", "empty", "append", "abort", "marker
 
 @st.composite
 def source_logs(draw: st.DrawFn, most_batches: int = 8, old_formats: bool = False) -> SourceLog:
-    """Dense, holed, empty, append-time, transactional, aborted and control batches in any order, and
-    messages of an old format between them if so asked."""
+    """Draw dense, holed, empty, append-time, transactional, aborted and control batches in any order.
+
+    `old_formats`: with messages of an old format between them.
+    """
     log = SourceLog()
     log.start = log.end = draw(st.integers(0, 40))
     open_aborts: dict[int, int] = {}

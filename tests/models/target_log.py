@@ -1,5 +1,7 @@
-"""A plain model of a destination partition with a broker's rules about producers (Apache Kafka,
-`ProducerStateManager` and `LogValidator`)."""
+"""Plain model of a destination partition with a broker's validation of producers.
+
+Follows `ProducerStateManager` and `LogValidator` of Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _REMEMBERED = 5
 
 @dataclass
 class ProducerState:
-    """What a broker remembers of a producer in a partition."""
+    """State of a producer in a partition, as stored by a broker."""
 
     epoch: int
     next_sequence: int
@@ -25,14 +27,14 @@ class ProducerState:
 
 @dataclass
 class TargetLog:
-    """Appends batches as a broker would, or refuses them."""
+    """Log that appends batches, or rejects them as a broker would."""
 
     limit: int = 1_048_588
     records: list[Record] = field(default_factory=list)
     producers: dict[int, ProducerState] = field(default_factory=dict)
 
     def append(self, batch: bytes) -> tuple[int, int]:
-        """(error code, base offset)."""
+        """Append a batch; return (error code, base offset)."""
         header = header_of(batch)
         verify(memoryview(batch), header)
         if (
@@ -60,7 +62,7 @@ class TargetLog:
 
 
 def _judge(state: ProducerState, header: BatchHeader) -> tuple[int, int] | None:
-    """The answer for a batch that is not to be appended; None for one that is."""
+    """Return the response to a rejected or duplicate batch; None for one to append."""
     if header.producer_epoch < state.epoch:
         return Code.INVALID_PRODUCER_EPOCH, -1
     expected = 0

@@ -1,4 +1,4 @@
-"""What must be at the destination in the end, whatever has happened to both sides."""
+"""Expected contents of the destination at the end of a run, whatever happened to either side."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ Content = tuple[object, ...]
 
 
 class Judge:
-    """Of one partition of the topic. Every record is there once, in order, and nothing else is, but for
+    """Checks of one partition: every source record exists once, in order, and no other record does.
 
-    - what the source has lost since: it may be at the destination;
-    - what the destination has lost since it was stored there: it may be missing, and the lane says so;
-    - what could not be opened, where the policy leaves it out;
-    - what `AT_LEAST_ONCE` allows: repeats, and with them what the destination has lost may be there again
-      behind what it has not.
+    Exceptions:
+
+    - records that the source lost may exist at the destination;
+    - records that the destination lost after storing them may be missing, if the lane reports a gap;
+    - undecodable records may be missing, if the policy skips them;
+    - `AT_LEAST_ONCE` allows duplicates, so records lost by the destination may reappear after later ones.
     """
 
     def __init__(self, fakes: MirroredFakes, topic: str, number: int, guarantee: Guarantee) -> None:
@@ -32,35 +33,35 @@ class Judge:
         self._name = f"{topic}-{number}"
         self._repeats = guarantee is Guarantee.AT_LEAST_ONCE
         self._gone: set[Content] = set()
-        """Were at the source when it lost something, and maybe copied before."""
+        """Records at the source when it lost data, which may have been copied before."""
         self._destroyed: set[Content] = set()
-        """Lost at the destination."""
+        """Records lost at the destination."""
         self._leavable: set[Content] = set()
-        """In batches that may have to be opened and cannot be."""
+        """Records in batches that the mirror may have to decode and cannot."""
         self._is_whole = True
-        """Whether neither side has lost anything: then the map knows every record."""
+        """Whether neither side has lost data, so that the map contains every record."""
 
     def source_loses(self) -> None:
-        """The source is about to lose something. A record goes with the marker that committed it."""
+        """Note that the source is about to lose data. A record is lost with the marker that committed it."""
         log = self._fakes.source.log(self._topic, self._number)
         self._is_whole = False
         self._gone.update(one.content for one in committed(log))
 
     def destination_loses(self, first: int) -> None:
-        """The destination is about to lose everything from there on."""
+        """Note that the destination is about to lose everything from this offset."""
         log = self._fakes.target.log(self._topic, self._number)
         self._is_whole = False
         self._destroyed.update(one.content for one in _stored(log) if one.offset >= first)
 
     def may_leave_out(self, records: Sequence[batches.Content]) -> None:
-        """These lie in a batch that cannot be opened."""
+        """Note records of a batch that cannot be decoded."""
         self._leavable.update(
             (at, key, value, tuple((name, text) for name, text in headers))
             for at, key, value, headers in records
         )
 
     def check(self) -> None:
-        """Compare every record, and every class with what the source holds. Raises AssertionError."""
+        """Compare every record, and the ledger with the source log. Raises AssertionError."""
         source = self._fakes.source.log(self._topic, self._number)
         excused = self._left_out(source)
         here = [one for one in committed(source) if one.content not in excused]
@@ -68,9 +69,9 @@ class Judge:
         expected, found = [one.content for one in here], [one.content for one in there]
         if self._repeats:
             found = list(dict.fromkeys(found))
-        assert len(set(found)) == len(found), f"{self._name} holds a record twice"
+        assert len(set(found)) == len(found), f"{self._name} has duplicate records"
         lane = self._fakes.lane(self._topic, self._number)
-        assert lane.ledger.is_balanced, f"the ledger of {self._name} does not add up"
+        assert lane.ledger.is_balanced, f"the ledger of {self._name} is not balanced"
         if self._is_whole:
             assert found == expected, f"{self._name} differs"
             if not self._repeats:
@@ -88,10 +89,10 @@ class Judge:
         assert ordered == [one for one in expected if one in set(ordered)], f"{self._name} is out of order"
         assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
         if missing:
-            assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and says nothing of it"
+            assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and reports no gap"
 
     def _left_out(self, source: PartitionLog) -> set[Content]:
-        """Records that the policy has left out."""
+        """Return the records skipped by policy."""
         check_accounts(
             self._fakes, self._topic, self._number, is_excused=lambda one: one.content in self._destroyed
         )
@@ -100,16 +101,18 @@ class Judge:
         here = committed(source)
         found = {one.content for one in here if known.are_left_out(one.offset, one.offset + 1)}
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
-            assert not found, f"{self._name} has left out {_shown(list(found), set())} and was to pause"
+            assert not found, (
+                f"{self._name} has skipped {_shown(list(found), set())} but its policy is to pause"
+            )
             return found
-        # of what lies in front of a new history the ledger says nothing any more
+        # the ledger no longer covers offsets before the start of a new history
         found |= {one.content for one in here if one.offset < lane.ledger.start} & self._leavable
-        assert found <= self._leavable, f"{self._name} has left out {_shown(list(found), self._leavable)}"
+        assert found <= self._leavable, f"{self._name} has skipped {_shown(list(found), self._leavable)}"
         return found
 
 
 def _stored(log: PartitionLog) -> list[Seen]:
-    """Every record of a log, whatever becomes of its transaction."""
+    """Return every record of a log, regardless of the state of its transaction."""
     return [
         Seen(
             one.offset, one.timestamp, one.key, one.value, tuple((name, value) for name, value in one.headers)

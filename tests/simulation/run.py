@@ -1,4 +1,4 @@
-"""Carries a schedule out on an engine between fake clusters, and compares every record afterwards."""
+"""Execution of a schedule on an engine between fake clusters, with a final comparison of every record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.schedule import Event, EventKind, Plan
 from tests.simulation.unreadable import OPENED_BYTES, UnreadableBatches
 
 _REPORT_SECONDS: Final = 20.0
-"""That a lane waits no more is reported within that time."""
+"""Time within which a lane reports that it no longer waits."""
 _TOPIC: Final = "t"
 _OF_BATCHES: Final = frozenset({EventKind.UNDECODABLE, EventKind.OVERSIZED, EventKind.COMPACTION})
 _OF_ENGINE: Final = frozenset({EventKind.CRASH, EventKind.HANDOVER, EventKind.FREEZE})
@@ -32,9 +32,9 @@ _TIGHT: Final = {
     "lane_buffer_bytes": 500,
     "request_bytes": 400,
 }
-"""Batches are some hundred bytes large."""
+"""Small limits for the engine; batches have a few hundred bytes."""
 _AWAKE_SECONDS: Final = 0.5
-"""How long a frozen engine runs on until its process finds that its lease is over."""
+"""Time that a frozen engine runs after it wakes, until its process notices the expired lease."""
 _PATIENCE_SECONDS: Final = 400.0
 _CODECS: Final = (0, 0, 1, 3, 4)
 _OF_BROKERS: Final = frozenset(
@@ -74,11 +74,13 @@ class Simulation:
             for number, judge in enumerate(self._judges)
         ]
         self._endings: list[tuple[float, BatchEngine, bool]] = []
-        """When an engine that was frozen wakes, or ends."""
+        """Times at which frozen engines wake or end."""
 
     def carry_out(self) -> None:
-        """Every event at its time, then peace until everything is copied. Raises AssertionError with the seed
-        and its schedule."""
+        """Run every event at its time, then wait without faults until everything is copied.
+
+        Raises AssertionError with the seed and its schedule.
+        """
         fakes = self.fakes
         try:
             fakes.start(_TOPIC, self.plan.partitions, policy=self.plan.policy)
@@ -97,7 +99,9 @@ class Simulation:
                 self._write(number, 1)
             until = fakes.clock.monotonic() + _PATIENCE_SECONDS
             while not self._is_done():
-                assert fakes.clock.monotonic() < until, f"not all is copied in time; {fakes.describe()}"
+                assert fakes.clock.monotonic() < until, (
+                    f"not everything was copied in time; {fakes.describe()}"
+                )
                 self._run(0.25)
             self._run(1.0)
             for judge in self._judges:
@@ -110,7 +114,7 @@ class Simulation:
             fakes.close()
 
     def _check_reports(self) -> None:
-        """No lane that copies is taken for paused by a follower of the events."""
+        """Check that the events do not show a copying lane as paused."""
         until = self.fakes.clock.monotonic() + _REPORT_SECONDS
         while paused := self._paused():
             assert self.fakes.clock.monotonic() < until, f"last reported as paused: {paused}"
@@ -121,7 +125,7 @@ class Simulation:
         return [f"{key.partition}: {one.reason}" for key, one in last.items() if isinstance(one, LanePaused)]
 
     def _run(self, seconds: float) -> None:
-        """Let time pass, for engines that are killed meanwhile and those that wake as well."""
+        """Advance time; restart engines that are killed meanwhile, and wake frozen ones."""
         fakes, until = self.fakes, self.fakes.clock.monotonic() + seconds
         while fakes.clock.monotonic() < until:
             due = min([until, *(moment for moment, _, _ in self._endings)])
@@ -132,7 +136,7 @@ class Simulation:
                 self._begin_engine()
             self._wake_and_end()
             if any(lane.is_fenced for lane in fakes.engine.runner.lanes.values()):
-                fakes.crash()  # by one that woke: the service gives the lanes to a process once more
+                fakes.crash()  # fenced by an engine that woke: the service restarts the lanes elsewhere
                 self._begin_engine()
 
     def _wake_and_end(self) -> None:
@@ -258,9 +262,9 @@ class Simulation:
             judge.destination_loses(end)
         cluster.elect_uncleanly(_TOPIC, number, living[event.choice % len(living)], end)
         if cluster is self.fakes.target:
-            judge.destination_loses(log.last_stable)  # what lost its marker will be aborted
+            judge.destination_loses(log.last_stable)  # records without their marker will be aborted
         if cluster is self.fakes.source:
-            for producer in list(log.open):  # whose marker is lost: an operator ends it
+            for producer in list(log.open):  # their markers are lost: an operator ends the transactions
                 cluster.append(_TOPIC, marker(producer, 0, ABORT, cluster.clock.now_ms()), number)
 
     def _recreate(self, cluster: FakeCluster) -> None:
@@ -281,7 +285,7 @@ class Simulation:
             if event.what is EventKind.HANDOVER:
                 fakes.events.extend(fakes.engine.close(5))
             else:
-                fakes.selector.rounds_to_live = None  # it ends when it has been awake for a while
+                fakes.selector.rounds_to_live = None  # a frozen engine ends some time after it wakes
                 self._endings.append((fakes.clock.monotonic() + event.seconds, fakes.engine, False))
         except Killed:
             fakes.crash()
@@ -310,7 +314,7 @@ class Simulation:
                 return False
             if lane.source.leader_epoch < log.batches[-1].epoch:
                 return False
-            if self.fakes.target.log(_TOPIC, number).open:  # its marker is still to be written
+            if self.fakes.target.log(_TOPIC, number).open:  # the marker is not written yet
                 return False
         return True
 

@@ -1,4 +1,4 @@
-"""What happens to a mirror between two clusters: a schedule of faults, made from a seed."""
+"""Schedules of faults between two clusters, generated from a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OFFSET_COMMIT, DESCRIBE_CONFIGS = 8, 32
 
 
 class EventKind(Enum):
-    """The kinds of events. Those of a broker end by themselves after `Event.seconds`."""
+    """Kinds of events. Failures of brokers end after `Event.seconds`."""
 
     WRITE = "records"
     TRANSACTION = "a transaction"
@@ -44,8 +44,10 @@ class EventKind(Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """`at` in seconds from the beginning; `on_source` or on the destination; `choice` picks one of whatever
-    there is; `fault` is planted for `api`, for so many requests."""
+    """Event at `at` seconds from the start, on the source or, without `on_source`, on the destination.
+
+    `choice` selects one of the existing objects; `fault` is planted for `count` requests with the key `api`.
+    """
 
     at: float
     what: EventKind
@@ -64,8 +66,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run. `pace`: the longest time of a request or an answer on its way, in seconds; `is_tight`: the
-    engine has room for a few batches only; `is_near`: it reads from the replica in its rack."""
+    """One run. `pace`: longest transit time of a request or response, in seconds.
+
+    `is_tight`: the engine has room for only a few batches; `is_near`: it reads from the replica in its rack.
+    """
 
     seed: int
     brokers: int
@@ -86,12 +90,12 @@ class Plan:
 
 SPAN_SECONDS: Final = 12.0
 _UNREADABLE_SHARE: Final = 0.6
-"""Of the plans: batches that cannot be opened, or that compaction has left."""
+"""Share of plans with batches that cannot be decoded, or that are compacted."""
 _Make = Callable[[Random, float], Event]
 
 
 def plan(seed: int) -> Plan:
-    """The run of that seed: always the same."""
+    """Return the plan of that seed, always the same."""
     random, unreadable = Random(seed), Random(f"{seed}, batches")
     loses = random.random() < 0.3
     policy = CopyPolicy(
@@ -273,4 +277,4 @@ _FAULTS: Final[list[_Make]] = [
     _progress,
 ]
 _LOSSES: Final[list[_Make]] = [_delete, _unclean, _unclean_there, _unclean_there, _recreation]
-"""What loses records, for a mirror that continues then."""
+"""Events that lose records, for a mirror that continues after losses."""

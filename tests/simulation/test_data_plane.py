@@ -1,8 +1,8 @@
-"""An engine under seeded faults, in virtual time: nothing lost, nothing doubled, everything in order.
+"""Test the engine under seeded faults in virtual time: nothing lost, no duplicates, everything in order.
 
-Every day has other seeds of the first 10,000, so that 100 days see all of them; a failure names its seed.
+Each day runs other seeds of the first 10,000, so that 100 days cover all; a failure names its seed.
 `SIMULATION_SEED=n` repeats one seed, `SIMULATION_FIRST=n` the seeds of another day;
-`SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all of them.
+`SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECONDS_A_DAY: Final = 86_400
 
 
 def seeds_of(part: int) -> list[int]:
-    """The seeds of one part of today's."""
+    """Return the seeds of one part of today's."""
     if "SIMULATION_SEED" in os.environ:
         return [int(os.environ["SIMULATION_SEED"])] if part == 0 else []
     today = int(time.time()) // _SECONDS_A_DAY * _PARTS * _IN_EACH % _ALL

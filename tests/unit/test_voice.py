@@ -1,4 +1,4 @@
-"""The measure of prose that `make lint` applies."""
+"""The measure of prose used by `make lint`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number stands with words that agree with it."""
+"""Agreement of numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOUNS: Final = (
 )
 PLURAL: Final = re.compile(rf" (?:\w+ )?(?:{NOUNS})s\b")
 PARTS: Final = ("mirror/protocol", "mirror/lane")
-"""What is corrupt or too large there is never one of a thing."""
+"""Folders whose messages about corrupt or oversized data never count a single object."""
 
 EXEMPT: Final = {
     "action",
@@ -39,7 +39,7 @@ EXEMPT: Final = {
     "share",
     "shown(answer.measured)",
 }
-"""Values that are no count, or that the line before has found to be more than one."""
+"""Values that are not counts, or that are known to be more than one."""
 
 
 def test_one_is_one() -> None:
@@ -75,5 +75,5 @@ def _counts(file: Path) -> Iterator[str]:
 
 
 def test_every_count_agrees_with_its_noun() -> None:
-    """Numbers before a noun are written by `counted`."""
+    """`counted` formats numbers before a noun."""
     assert [one for file in _files() for one in _counts(file)] == []

@@ -1,6 +1,6 @@
-"""The worked examples of CONTRIBUTING.md do what they say, in as few files as they say.
+"""The worked examples of CONTRIBUTING.md have the stated effects, with the stated number of files.
 
-Each is applied to a copy of the sources, and a process that imports the copy shows what it brings.
+Each one is applied to a copy of the sources, and a process that imports the copy shows the effects.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NUMBERS: Final = {"one": 1, "two": 2}
 
 
 def examples() -> dict[str, str]:
-    """The diffs by the headings of their sections."""
+    """Return the diffs by the headings of their sections."""
     return dict(_SECTION.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 
 
 def hunks_of(diff: str) -> Iterator[tuple[str, str, str]]:
-    """A file, some of its lines as they are, and as they become."""
+    """Yield a file, some of its current lines, and their replacement."""
     for of_file in diff.split("+++ ")[1:]:
         name, _, rest = of_file.partition("\n")
         for hunk in rest.split("@@\n")[1:]:
@@ -55,14 +55,14 @@ def test_an_example_fits_the_sources_and_is_as_small_as_it_says(heading: str) ->
         if before:
             assert (ROOT / name).read_text(encoding="utf-8").count(before) == 1, f"{name}:\n{before}"
         else:
-            assert not (ROOT / name).exists(), f"{name} is there already"
+            assert not (ROOT / name).exists(), f"{name} already exists"
         changed.add(name)
     assert len(changed) == NUMBERS[heading.split()[-2]]
 
 
 @pytest.fixture
 def with_example(tmp_path: Path) -> dict[str, Any]:
-    """What `tests/worked_examples.py` shows, by the headings of the examples that were applied for it."""
+    """Return the output of `tests/worked_examples.py` with the applied examples, by kind."""
     for wing in CHANGED:
         shutil.copytree(ROOT / wing, tmp_path / wing)
     for diff in examples().values():
@@ -82,7 +82,7 @@ def with_example(tmp_path: Path) -> dict[str, Any]:
             env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         )
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])  # behind what was logged
+        return json.loads(done.stdout.splitlines()[-1])  # after the log
 
     return {kind: seen(kind) for kind in ("metric", "transform", "connector")}
 

@@ -1,4 +1,4 @@
-"""What is broken by each kind of fault, and how it comes back."""
+"""Actions of each kind of fault, and their undoing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.running import RunningInstance
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fault hit; `silenced`: partitions of the destination that were to be silent meanwhile."""
+    """Result of a fault. `silenced`: destination partitions that received no records on purpose."""
 
     victim: str
     silenced: frozenset[Place] = frozenset()
 
 
 Act = Callable[[Fault], Outcome]
-"""Does what the fault says and undoes it; raises Interrupted when the run is given up meanwhile."""
+"""Performs a fault and undoes it; raises Interrupted if the run is aborted meanwhile."""
 
 
 def acts_on(site: Site) -> Mapping[Kind, Act]:
-    """Everything that is done to processes and servers."""
+    """Return the actions on processes and servers by kind."""
     machines = _Machines(site)
     acts: dict[Kind, Act] = {
         Kind.INSTANCE_KILLED: machines.kill_instance,
@@ -77,13 +77,13 @@ def _freeze(site: Site, server: Server, seconds: float) -> None:
 
 
 class _Machines:
-    """Instances and their workers."""
+    """Faults of instances and their workers."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def kill_instance(self, fault: Fault) -> Outcome:
-        """The machine loses power and comes back."""
+        """Kill an instance and restart it, as after a power failure of its host."""
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             instance.kill()
             self._site.wait(fault.seconds)
@@ -91,7 +91,10 @@ class _Machines:
             return Outcome(instance.name)
 
     def restart_instance(self, fault: Fault) -> Outcome:
-        """As in a rolling upgrade. One that does not end in time is killed, as a process manager does."""
+        """Restart as in a rolling upgrade.
+
+        An instance that does not exit in time is killed, as by a process manager.
+        """
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             os.kill(instance.pid, signal.SIGTERM)
             instance.stop()
@@ -100,14 +103,14 @@ class _Machines:
             return Outcome(instance.name)
 
     def freeze_instance(self, fault: Fault) -> Outcome:
-        """The machine is suspended."""
+        """Freeze an instance with its workers, as if its host were suspended."""
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             with frozen(instance.pid):
                 self._site.wait(fault.seconds)
             return Outcome(instance.name)
 
     def freeze_control_process(self, fault: Fault) -> Outcome:
-        """The workers go on, up to the end of their lease."""
+        """Freeze the control process only: the workers continue until their lease expires."""
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             control = psutil.Process(instance.pid)
             control.suspend()
@@ -118,13 +121,13 @@ class _Machines:
             return Outcome(instance.name)
 
     def kill_worker(self, fault: Fault) -> Outcome:
-        """It runs out of memory."""
+        """Kill a worker, as if it ran out of memory."""
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             _, name = self._hit_worker(instance, fault.choice, psutil.Process.kill)
             return Outcome(name)
 
     def freeze_worker(self, fault: Fault) -> Outcome:
-        """It hangs; the control process may kill it meanwhile."""
+        """Freeze a worker; the control process may kill it meanwhile."""
         with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
             worker, name = self._hit_worker(instance, fault.choice, psutil.Process.suspend)
             try:
@@ -137,8 +140,10 @@ class _Machines:
     def _hit_worker(
         self, instance: RunningInstance, choice: float, act: Callable[[psutil.Process], None]
     ) -> tuple[psutil.Process, str]:
-        """The worker that `act` was done to, and its name. An instance without a lease ends its workers
-        itself: one that is gone before `act` reaches it does not count."""
+        """Apply `act` to a worker and return it with its name.
+
+        Retries if the worker has exited first, since an instance without a lease stops its workers.
+        """
         control = psutil.Process(instance.pid)
         while True:
             if workers := control.children():

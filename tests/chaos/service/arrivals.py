@@ -1,4 +1,4 @@
-"""What arrives at the destination while a run lasts, how late, and for how long nothing does."""
+"""Arrivals at the destination during a run: their delays, and the times without any."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LOOK_SECONDS: Final = 1.0
 _GRAIN_SECONDS: Final = 0.05
 
 Place = tuple[str, int]
-"""Topic at the destination, and partition."""
+"""Destination topic and partition."""
 
 
 class Arrivals:
-    """Reads topics of the destination as they are made and grow. Times are of the monotonic clock."""
+    """Reader of destination topics as they are created and grow. Times come from the monotonic clock."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -31,39 +31,41 @@ class Arrivals:
         self._stop = threading.Event()
         self._times: dict[Place, array[float]] = {}
         self._ages: dict[Place, array[float]] = {}
-        """Of the oldest of the records that each of the times stands for, in seconds."""
+        """Age in seconds of the oldest record that arrived at each of the times."""
         self._contents: dict[Place, set[Hashable]] = {}
         self._thread = threading.Thread(target=self._read, name="arrivals")
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
 
     def watch(self, topics: frozenset[str]) -> None:
-        """Read these, and forget what was seen of others."""
+        """Read these topics, and drop the data of others."""
         self._topics = topics
         for place in [place for place in self._contents if place[0] not in topics]:
             del self._contents[place], self._times[place], self._ages[place]
 
     def stop(self) -> None:
-        """End reading."""
+        """Stop reading."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def newest(self, place: Place) -> float:
-        """When a record of the partition arrived last; -1 when none did."""
+        """Return the time of the latest arrival in the partition; -1 if none."""
         times = self._times.get(place)
         return times[-1] if times else -1.0
 
     def seen(self, place: Place) -> set[Hashable]:
-        """Every record of the partition so far."""
+        """Return every record of the partition so far."""
         return self._contents.get(place, set())
 
     def longest_silence(self, since: float, until: float, but: frozenset[Place]) -> tuple[float, str]:
-        """The longest time without an arrival that touches the span, and the partition that had it; `but`
-        are left out."""
+        """Return the longest time without an arrival that overlaps the span, and its partition.
+
+        `but`: excluded partitions.
+        """
         found = (
             (_silence(times, since, until), f"{place[0]}-{place[1]}")
             for place, times in list(self._times.items())
@@ -79,7 +81,7 @@ class Arrivals:
         return max(found, default=(0.0, ""))
 
     def oldest_of(self, place: Place, since: float, until: float) -> float | None:
-        """Return the same of one partition; None where no record arrived."""
+        """Return the greatest age of a record of one partition; None if no record arrived."""
         span = slice(*_within(self._times.get(place, array("d")), since, until))
         return max(self._ages.get(place, array("d"))[span], default=None)
 
@@ -117,7 +119,7 @@ class Arrivals:
         self._contents.setdefault(place, set()).add(record)
 
     def _existing(self, consumer: Consumer) -> set[Place] | None:
-        """The partitions of our topics that are there; None while the cluster does not say."""
+        """Return the existing partitions of the watched topics; None while the cluster does not respond."""
         try:
             topics = consumer.list_topics(timeout=_CALL_SECONDS).topics
         except KafkaException:

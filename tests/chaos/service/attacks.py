@@ -1,4 +1,4 @@
-"""What another tenant does to take the service from the others, with the rights that every owner has."""
+"""Attacks of a tenant that degrade the service for others, with only the rights of an owner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kafka_data import make_topic
 
 ATTACKS: Final = (Kind.BULK_CREATED, Kind.GREEDY_SOURCE, Kind.BROKEN_CREATED)
 OBJECTIVE_SECONDS: Final = 10.0
-"""From the time of a record to its arrival, for the other tenants while nothing else is wrong."""
+"""Maximum time from the timestamp of a record to its arrival, for other tenants while nothing else fails."""
 _PARTITIONS: Final = 190
 _TRANSFORMS: Final = [f"drop-header:{number}{'x' * 970}" for number in range(10)]
 _FETCH: Final = 1
@@ -28,7 +28,7 @@ _SOURCES: Final = 3
 
 
 class Attacker:
-    """Creates datastreams that take all they can, and deletes them again."""
+    """Creates datastreams that use as many resources as they can, and deletes them again."""
 
     def __init__(self, site: Site, operator: Operator, run: str) -> None:
         self._site, self._operator, self._run = site, operator, run
@@ -47,7 +47,7 @@ class Attacker:
         return self._have(fault, definition)
 
     def _create_broken(self, fault: Fault) -> Outcome:
-        """Have lanes that can never start, in more tasks than one."""
+        """Create lanes that can never start, in several tasks."""
         name = self._name("broken")
         self._make_topic(name, 4)
         definition = self._definition(
@@ -65,7 +65,7 @@ class Attacker:
             return self._have(fault, *definitions)
 
     def _have(self, fault: Fault, *definitions: dict[str, Any]) -> Outcome:
-        """Create the datastreams, leave them for the length of the fault and delete them."""
+        """Create the datastreams, keep them for the duration of the fault, and delete them."""
         for definition in definitions:
             self._operator.post(definition)
         self._site.wait(fault.seconds)
@@ -74,7 +74,7 @@ class Attacker:
         return Outcome(", ".join(definition["name"] for definition in definitions))
 
     def _make_topic(self, name: str, partitions: int) -> None:
-        """Create a topic of the source, which may be away for a while."""
+        """Create a topic of the source, retrying while the source is down."""
         while True:
             try:
                 return make_topic(self._site.source.address, name, partitions)

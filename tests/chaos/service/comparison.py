@@ -1,7 +1,7 @@
-"""What became of the records of one partition: source and copy, record by record. Pure.
+"""Comparison of one partition at the source with its copy, record by record. Pure.
 
-A record is any hashable value. Where the source holds equal ones, as after a retry of its own producer, the
-copy holds as many.
+A record is any hashable value. If the source has equal records, as after a retry of its producer, the copy
+has the same number of them.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ class Findings:
     """Counts of records, summed over partitions with `+`."""
 
     written: int = 0
-    """Committed at the source, in every life of the topic."""
+    """Committed at the source, in every incarnation of the topic."""
     arrived: int = 0
-    """Records at the destination, repetitions and strangers too."""
+    """Records at the destination, including duplicates and foreign records."""
     lost: int = 0
-    """Never arrived, though their topic lives or a later record of its life did arrive."""
+    """Never arrived, although the topic exists or a later record of its incarnation arrived."""
     doubled: int = 0
     """Arrived again."""
     out_of_order: int = 0
-    """First arrivals behind the first arrival of a later record."""
+    """First arrivals after the first arrival of a later record."""
     aborted: int = 0
     """Arrived although their transaction was aborted."""
     foreign: int = 0
-    """Arrived and were never written, or not like that."""
+    """Arrived but were never written, or with other contents."""
     left_behind: int = 0
-    """The end of a former life of a topic, deleted before it was copied."""
+    """End of a former incarnation of a topic, deleted before it was copied."""
 
     def __add__(self, other: Findings) -> Findings:
         names = [field.name for field in fields(self)]
         return Findings(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def violations(self, may_repeat: bool) -> dict[str, int]:
-        """What must be 0 and is not."""
+        """Return the counts that should be 0 but are not."""
         names = ["lost", "out_of_order", "aborted", "foreign", *([] if may_repeat else ["doubled"])]
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -45,9 +45,9 @@ class Findings:
 def compare(
     lives: Sequence[Sequence[Hashable]], copy: Iterable[Hashable], aborted: Collection[Hashable] = ()
 ) -> Findings:
-    """Compare the copy of a partition with the committed records of each life of its topic, oldest first.
+    """Compare the copy of a partition with the records of each incarnation of its topic, oldest first.
 
-    Of the last life everything must arrive, of the former ones all up to some record.
+    All records of the last incarnation must arrive, and of each former one all up to some record.
     """
     written = Counter[Hashable]()
     places: dict[tuple[Hashable, int], tuple[int, int]] = {}
@@ -79,7 +79,7 @@ def compare(
 
 
 def _missing(sizes: Sequence[int], seen: set[tuple[int, int]]) -> tuple[int, int]:
-    """Records that had to arrive and did not; records that were deleted with their topic."""
+    """Return the number of lost records, and of records deleted with their topic."""
     lost = left_behind = 0
     for life, size in enumerate(sizes):
         missing = [at for at in range(size) if (life, at) not in seen]
@@ -93,7 +93,7 @@ def _missing(sizes: Sequence[int], seen: set[tuple[int, int]]) -> tuple[int, int
 
 
 def repeated(copy: Iterable[Hashable]) -> list[tuple[int, int, int]]:
-    """Stretches that arrived again: place of the first arrival, place of the second, number of records.
+    """Return repeated runs of records: place of the first arrival, of the second, number of records.
 
     Places count records from the beginning of the partition.
     """

@@ -1,4 +1,4 @@
-"""What an operator and other tenants do meanwhile: by REST, and to topics of the source."""
+"""Actions of operators and other tenants during a run: over REST, and on topics of the source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GUEST_RATE = 20.0
 
 @dataclass
 class Operator:
-    """Acts on datastreams. `writers` by name of the tenant; `guests`: tenants that came and went."""
+    """Operator of datastreams. `writers`: by tenant name; `guests`: tenants created and deleted again."""
 
     site: Site
     cast: Participants
@@ -47,7 +47,7 @@ class Operator:
         self._run = self.cast.reborn.topic.partition(".")[0]
 
     def acts(self) -> Mapping[Kind, Act]:
-        """By kind."""
+        """Return the actions by kind."""
         return {
             Kind.PARTITIONS_PAUSED: self._pause_partitions,
             Kind.DATASTREAM_PAUSED: self._pause_datastream,
@@ -64,7 +64,7 @@ class Operator:
         self.post(tenant.definition())
 
     def post(self, definition: dict[str, Any]) -> None:
-        """Create a datastream, also where the answer to an earlier try was lost."""
+        """Create a datastream, even if the response to an earlier attempt was lost."""
 
         def act(rest: RestClient) -> object:
             try:
@@ -75,14 +75,14 @@ class Operator:
         self.site.ask(act)
 
     def delete(self, name: str) -> None:
-        """Delete a datastream and wait until it is gone."""
+        """Delete a datastream and wait until REST no longer returns it."""
         path = f"/v1/datastreams/{name}"
         self._until_gone(lambda rest: rest.delete(path))
         while self._until_gone(lambda rest: rest.get(path)):
             self.site.wait(0.3)
 
     def _until_gone(self, act: Callable[[RestClient], object]) -> bool:
-        """Whether it was there."""
+        """Return whether it existed."""
         try:
             self.site.ask(act)
         except NotFound:
@@ -113,7 +113,7 @@ class Operator:
         return Outcome(tenant.name, self._places(tenant))
 
     def _change(self, tenant: Tenant, action: str, status: str) -> None:
-        """Change the status, also where the answer to an earlier try was lost."""
+        """Change the status, even if the response to an earlier attempt was lost."""
         path = f"/v1/datastreams/{tenant.name}"
 
         def act(rest: RestClient) -> None:
@@ -140,7 +140,7 @@ class Operator:
         return Outcome(f"{tenant.topic}-{number} to {target}{refusal}")
 
     def _unless_refused(self, path: str, body: dict[str, Any]) -> str:
-        """A datastream may be paused at the moment, and an instance away."""
+        """Post a request; return the refusal if the datastream is paused or the instance is down."""
         try:
             self.site.ask(lambda rest: rest.post(path, body))
         except NotFound:
@@ -150,7 +150,7 @@ class Operator:
         return ""
 
     def _have_guest(self, fault: Fault) -> Outcome:
-        """Another team's datastream, deleted while it copies."""
+        """Create the datastream of another team, and delete it while it copies."""
         name = f"guest-{next(self._numbers)}"
         guest = Tenant(f"{self._run}-{name}", f"{self._run}.{name}", 2, Style("lz4"))
         writer = Writer(self.site.source.address, guest.topic, 2, guest.style, _GUEST_RATE)
@@ -168,8 +168,7 @@ class Operator:
         return Outcome(guest.name)
 
     def _write_hostile(self, fault: Fault) -> Outcome:
-        """Somebody with access to ZooKeeper writes a definition that no client could have sent; REST deletes
-        it."""
+        """Write a definition to ZooKeeper that no client could have sent, and delete it over REST."""
         name = f"{self._run}-hostile-{next(self._numbers)}"
         plain = to_document(a_datastream(name, f"{self._run}-nothing"))
         cases = [case for case in every_value(plain, STORED_FIELDS) if len(case[1]) <= znodes.CHUNK_BYTES]
@@ -181,7 +180,7 @@ class Operator:
         return Outcome(f"{name}, {what}")
 
     def _store(self, path: str, data: bytes) -> bool:
-        """Whether ZooKeeper has it now; perhaps from an earlier try whose answer was lost."""
+        """Return whether ZooKeeper has the node, possibly from an earlier attempt whose response was lost."""
         session = ZooKeeper(ZooKeeperSettings(servers=self.site.zookeeper.address))
         try:
             session.start()

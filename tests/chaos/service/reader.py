@@ -1,4 +1,4 @@
-"""What stands in a topic, read by another client than the one that is tried."""
+"""Contents of a topic, read by another client than the one under test."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 Contents = dict[int, list[Hashable]]
-"""By partition, in the order of offsets; a record is what `content` makes of it."""
+"""Records by partition, in the order of offsets, as returned by `content`."""
 _IDLE_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 10.0
 
 
 def content(message: Any) -> Hashable:
-    """A number for key, value, headers and timestamp of a record: equal for equal ones in this process, and
-    of 64 bits, so that a million records fit into memory."""
+    """Return a 64-bit hash of key, value, headers and timestamp, so that a million records fit into memory.
+
+    Hashes are comparable within this process only.
+    """
     headers = tuple(
         (name, value.encode() if isinstance(value, str) else value) for name, value in message.headers() or []
     )
@@ -24,7 +26,7 @@ def content(message: Any) -> Hashable:
 
 
 def new_consumer(address: str, *, committed: bool = True) -> Consumer:
-    """A consumer of committed records, or of all."""
+    """Return a consumer of committed records, or of all records."""
     return Consumer(
         {
             "bootstrap.servers": address,
@@ -49,8 +51,10 @@ def read_topic(
     *,
     committed: bool = True,
 ) -> Contents:
-    """Every record up to the ends, also through outages; nothing of a topic that is not there, and nothing
-    when it is given up."""
+    """Return every record up to the ends, waiting for outages to pass.
+
+    Returns empty partitions for a missing topic, and nothing once `given_up` is set.
+    """
     while not given_up.is_set():
         found = _read(address, topic, partitions, committed)
         if found is not None:
@@ -59,8 +63,10 @@ def read_topic(
 
 
 def _read(address: str, topic: str, partitions: int, committed: bool) -> Contents | None:
-    """None when nothing comes any more before the ends: a client that met a topic while its broker started
-    may not ask for it again."""
+    """Return the records, or None if the end was not reached in time.
+
+    A client that first requests a topic while its broker starts may not request it again.
+    """
     consumer = new_consumer(address, committed=committed)
     found: Contents = {number: [] for number in range(partitions)}
     remaining, patience = set(found), _PATIENCE_SECONDS

@@ -1,4 +1,4 @@
-"""One run: datastreams are made and written, the schedule is carried out, then every record is looked for."""
+"""One run: create and write datastreams, carry out the schedule, then check every record."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ _LATELY_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be run. `length` in seconds; `rate`: records a second and partition; `patience`: seconds
-    that it may take until all flows after the last fault, and again until everything has arrived;
-    `attack`: seconds of each attack that is carried out before the schedule, while nothing is broken."""
+    """Parameters of a run. `length`: seconds; `rate`: records per second and partition.
+
+    `patience`: maximum seconds until records flow again after the last fault, and then until all have
+    arrived. `attack`: seconds of each attack, carried out before the schedule while nothing else fails.
+    """
 
     seed: int
     length: float
@@ -50,11 +52,11 @@ class _Done:
 
 
 class Unfinished(Exception):
-    """A fault cannot be undone, or a writer cannot finish; nothing can be compared."""
+    """A fault cannot be undone or a writer cannot finish, so nothing can be compared."""
 
 
 class Run:
-    """On a site that runs; `report` gets a line for each fault."""
+    """Run on a started site; `report` receives a line for each fault."""
 
     def __init__(self, site: Site, arrivals: Arrivals, order: Order, report: Callable[[str], None]) -> None:
         self._site, self._arrivals, self._order, self._report = site, arrivals, order, report
@@ -72,7 +74,7 @@ class Run:
         self._violations: list[str] = []
 
     def carry_out(self) -> Verdict:
-        """All of it; the datastreams are deleted in the end."""
+        """Run everything and return the verdict; the writers always end."""
         try:
             return self._carry_out()
         finally:
@@ -115,8 +117,10 @@ class Run:
         )
 
     def _attack(self, kind: Kind) -> None:
-        """Carry out an attack; the records of all other tenants keep their latency objective. None is late
-        when it begins, and it counts until none is any more."""
+        """Carry out an attack and check that the records of all other tenants meet their latency objective.
+
+        No record is late when the attack starts, and the check covers the time until none is late again.
+        """
         began = time.monotonic()
         self._do(Fault(0.0, self._order.attack, kind, 0.0, at_leader=False), threading.Lock())
         self._wait(self._not_flowing_since(time.monotonic()), f"no new record arrives after: {kind}")
@@ -127,8 +131,10 @@ class Run:
             self._violations.append(f"{kind}: a record of {place} arrived {age:.1f} s after it was written")
 
     def _break_things(self) -> None:
-        """The schedule, by the monotonic clock; each fault in a thread of its own, one server's in turn,
-        and one datastream's: what is under way for longer than planned makes the next one wait."""
+        """Carry out the schedule by the monotonic clock, with a thread for each fault.
+
+        Faults of the same server or datastream run one after another: one that takes longer delays the next.
+        """
         order = self._order
         shape = SiteShape(len(self._site.instances), self._site.pinot is not None, order.mean_pause)
         turns: dict[Resource, threading.Lock] = {
@@ -148,7 +154,7 @@ class Run:
         self._require_over([thread.name for thread in threads if thread.is_alive()])
 
     def _require_over(self, under_way: list[str]) -> None:
-        """Raises StillUnderWay, having written what every thread of ours does."""
+        """Raise StillUnderWay if faults are still running, after dumping the stacks of all threads."""
         if under_way:
             file = self._site.folder / "threads.txt"
             with file.open("w") as stream:
@@ -177,13 +183,13 @@ class Run:
         ]
 
     def _not_flowing_since(self, moment: float) -> Callable[[], list[str]]:
-        """The partitions that have had no record since then."""
+        """Return a function that lists the partitions without a record since that moment."""
         return lambda: [
             f"{place[0]}-{place[1]}" for _, place in self._places() if self._arrivals.newest(place) <= moment
         ]
 
     def _late(self) -> list[str]:
-        """The partitions of which old records, or none, have arrived lately: they catch up."""
+        """Return the partitions whose latest arrivals are old or missing, because they are catching up."""
         now, found = time.monotonic(), []
         for _, place in self._places():
             age = self._arrivals.oldest_of(place, now - _LATELY_SECONDS, now)
@@ -192,7 +198,10 @@ class Run:
         return found
 
     def _wait(self, lacking: Callable[[], list[str]], what: str) -> float:
-        """Until nothing lacks; the seconds that it took. What lacks when patience ends is a violation."""
+        """Wait until `lacking` returns nothing; return the seconds.
+
+        Anything missing at the timeout is a violation.
+        """
         began = time.monotonic()
         while missing := lacking():
             if self._arrivals.failure is not None:
@@ -207,7 +216,7 @@ class Run:
         return time.monotonic() - began
 
     def _truth(self, tenant: Tenant) -> list[Contents]:
-        """Of each life of the topic, the last of them as it stands now."""
+        """Return the contents of each incarnation of the topic; the last is current."""
         writer = self._writers[tenant.name]
         now = read_topic(self._site.source.address, tenant.topic, writer.partitions, self._site.given_up)
         return [*writer.lives, now]
@@ -221,7 +230,7 @@ class Run:
         return found
 
     def _unsettled(self) -> list[str]:
-        """What is not as it should be in a service to which nothing happens."""
+        """Return every deviation from the expected state of an undisturbed service."""
         wanted = {(tenant.topic, place[1]) for tenant, place in self._places()}
         lacking = [f"{name} is not well" for name, one in self._site.each("/v1/health").items() if not one]
         planned: Counter[str] = Counter()
@@ -237,9 +246,9 @@ class Run:
         for name, answer in self._site.each("/v1/lanes").items():
             for lane in answer["lanes"] if answer is not None else ():
                 if lane["instance"] != name:
-                    continue  # that one is asked, too
+                    continue  # that instance is queried too
                 if lane["worker"] is None and lane["phase"] != "paused":
-                    continue  # a hostile definition wants it and may not have it; `names` are counted below
+                    continue  # of a hostile definition, which may not run; `names` are counted below
                 copied[lane["partition"]] += lane["phase"] == "copying"
                 if lane["phase"] != "copying":
                     lacking.append(f"{lane['partition']} is {lane['phase']} on {name}: {lane['reason']}")
@@ -258,7 +267,7 @@ class Run:
                 verdict.add(guest.name, self._findings(guest, [*writer.lives, {}], writer.partitions), False)
 
     def _findings(self, tenant: Tenant, lives: list[Contents], partitions: int) -> Findings:
-        """Both sides are read once more, to their ends."""
+        """Read both sides again, to their ends, and compare them."""
         stop = self._site.given_up
         copy = read_topic(self._site.destination.address, tenant.copy, partitions, stop)
         every = (

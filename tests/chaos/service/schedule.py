@@ -1,9 +1,8 @@
-"""What is broken when: a schedule of faults, made from a seed. Pure.
+"""Schedules of faults, generated from a seed. Pure.
 
-The same seed, length and site give the same schedule. Faults overlap, within rules: a server has one fault
-at a time, at most `MOST_AT_ONCE` processes or servers are broken together, and every fault ends in time.
-What a run does between the faults is as the machine has it: a replay breaks the same things at the same
-moments, and threads, processes and packets may meet in another order.
+The same seed, length and site give the same schedule. Faults overlap, within limits: a server has one fault
+at a time, at most `MOST_AT_ONCE` processes or servers fail at the same time, and every fault ends in time. A
+replay has the same faults at the same times, but threads, processes and packets may interleave differently.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from enum import StrEnum
 from typing import Final
 
 MOST_AT_ONCE: Final = 3
-"""Broken processes and servers; what an operator does comes on top."""
+"""Maximum number of concurrent faults of processes and servers, besides actions of operators."""
 _PAUSE_SECONDS: Final = 2.0
-"""Between two faults of one server: it is to serve in between."""
+"""Minimum time between two faults of one server, in which it serves requests."""
 _SHARE_OF_LENGTH: Final = 0.35
-"""No fault takes more of a schedule, unless its kind needs to."""
+"""Maximum share of a schedule that a fault takes, unless its kind needs more."""
 
 
 class Resource(StrEnum):
-    """What a fault needs for itself."""
+    """Resource that a fault occupies."""
 
     INSTANCE = "instance"
     SOURCE = "source"
@@ -42,7 +41,7 @@ class Resource(StrEnum):
 
 
 class Kind(StrEnum):
-    """What can be done to a service, its servers and its datastreams."""
+    """Kinds of faults of a service, its servers and its datastreams."""
 
     INSTANCE_KILLED = "instance killed"
     INSTANCE_FROZEN = "instance frozen"
@@ -75,7 +74,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How often a kind comes relative to others, for how many seconds, and what it needs for itself."""
+    """Relative frequency of a kind, its duration in seconds, and the resource that it occupies."""
 
     weight: float
     shortest: float
@@ -112,7 +111,7 @@ RULES: Final[Mapping[Kind, Rule]] = {
     Kind.GREEDY_SOURCE: Rule(0.5, 3, 30, Resource.ATTACKER),
     Kind.BROKEN_CREATED: Rule(0.5, 3, 20, Resource.ATTACKER),
 }
-"""A frozen ZooKeeper stays so beyond the session timeout of the runs."""
+"""Rules by kind. A frozen ZooKeeper stays frozen longer than the session timeout of the runs."""
 OPERATOR: Final = frozenset(
     {
         Resource.DATASTREAM,
@@ -124,13 +123,15 @@ OPERATOR: Final = frozenset(
         Resource.ATTACKER,
     }
 )
-"""Of what an operator or a tenant does: nothing is broken by it."""
+"""Resources of actions by operators and tenants, which break nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One act. It begins `at` seconds after the schedule did and is undone `seconds` later. `choice`, from 0
-    to 1, picks the victim; with `at_leader` the leading instance is the victim where it is free."""
+    """One fault, from `at` seconds after the start of the schedule, undone `seconds` later.
+
+    `choice`, from 0 to 1, selects the victim; with `at_leader` it is the leading instance if that is free.
+    """
 
     at: float
     seconds: float
@@ -140,12 +141,12 @@ class Fault:
 
     @property
     def ends(self) -> float:
-        """When it is undone."""
+        """Time at which it is undone."""
         return self.at + self.seconds
 
     @property
     def resource(self) -> Resource:
-        """What it needs for itself."""
+        """Resource that it occupies."""
         return RULES[self.kind].resource
 
     def __str__(self) -> str:
@@ -155,21 +156,21 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class SiteShape:
-    """What there is to break. `mean_pause`: seconds from the begin of a fault to that of the next."""
+    """Parts of a site that can fail. `mean_pause`: seconds from the start of a fault to that of the next."""
 
     instances: int
     has_pinot: bool = False
     mean_pause: float = 3.0
 
     def capacity(self, resource: Resource) -> int:
-        """How many faults may have the resource at the same time."""
+        """Return the maximum number of faults that may occupy the resource at the same time."""
         if resource is Resource.INSTANCE:
             return self.instances
         return int(resource is not Resource.PINOT or self.has_pinot)
 
 
 def make_schedule(seed: int, length: float, shape: SiteShape) -> tuple[Fault, ...]:
-    """Faults in the order of their begins, the last of them over after `length` seconds."""
+    """Return faults in order of their start times; all are undone after at most `length` seconds."""
     numbers = random.Random(seed)
     found: list[Fault] = []
     uses: Counter[Kind] = Counter()
@@ -188,7 +189,7 @@ def make_schedule(seed: int, length: float, shape: SiteShape) -> tuple[Fault, ..
 
 
 def _draft(numbers: random.Random, kind: Kind, at: float, length: float) -> Fault:
-    """A fault of this kind at this moment, whether it is legal or not."""
+    """Return a fault of this kind at this time, which may be illegal."""
     rule = RULES[kind]
     longest = max(rule.shortest, min(rule.longest, length * _SHARE_OF_LENGTH))
     seconds = _between(numbers, rule.shortest, longest)
@@ -197,12 +198,12 @@ def _draft(numbers: random.Random, kind: Kind, at: float, length: float) -> Faul
 
 
 def _between(numbers: random.Random, low: float, high: float) -> float:
-    """Short lengths are as likely as long ones: even on a scale of logarithms."""
+    """Return a duration with a uniform logarithm, so that short ones are as likely as long ones."""
     return math.exp(numbers.uniform(math.log1p(low), math.log1p(high))) - 1
 
 
 def is_legal(faults: Sequence[Fault], shape: SiteShape) -> bool:
-    """Whether the last fault may stand beside those before it."""
+    """Return whether the last fault may coexist with the earlier ones."""
     last = faults[-1]
     if shape.capacity(last.resource) == 0:
         return False

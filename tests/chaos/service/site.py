@@ -1,4 +1,4 @@
-"""The servers and the instances of a run, who has one of them in hand, and what looks after the rest."""
+"""Servers and instances of a run, their reservation for faults, and the caretaker of the rest."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ def _pinot_environment(pinot: PinotServer) -> Mapping[str, str]:
 
 
 class Interrupted(Exception):
-    """The run ends before its time."""
+    """The run ends early."""
 
 
 class Site:
-    """Two clusters, ZooKeeper, and instances, all ended by `stop`. Nobody starts an instance that died of
-    itself but the caretaker here, as a process manager would; `ended` tells of them."""
+    """Two clusters, ZooKeeper, and instances, all ended by `stop`.
+
+    Only the caretaker restarts an instance that exited unexpectedly, like a process manager; `ended` lists
+    these.
+    """
 
     def __init__(
         self, folder: Path, instances: int, *, quick_start: bool = False, with_pinot: bool = False
     ) -> None:
-        """`with_pinot`: loads come from a Pinot of its own."""
+        """Create the site. `with_pinot`: loads come from a separate Pinot."""
         self.folder = folder
         self.given_up = threading.Event()
         self.ended: list[str] = []
@@ -79,7 +82,7 @@ class Site:
 
     @property
     def servers(self) -> dict[str, Server]:
-        """By name."""
+        """Servers by name."""
         return {
             "source": self.source.nodes[0],
             "destination": self.destination.nodes[0],
@@ -88,7 +91,7 @@ class Site:
         }
 
     def start(self) -> None:
-        """Everything; returns when every instance listens."""
+        """Start everything; return when every instance listens."""
         for_each(self.servers.values(), Server.start)
         if self.pinot:
             command = [sys.executable, "-m", "headrace", "pinot", "apply"]
@@ -107,18 +110,18 @@ class Site:
         for_each(self.servers.values(), Server.kill)
 
     def wait(self, seconds: float) -> None:
-        """Raises Interrupted when the run is given up meanwhile."""
+        """Sleep. Raises Interrupted if the run is aborted meanwhile."""
         if self.given_up.wait(seconds):
             raise Interrupted
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Raises Interrupted when the run is given up meanwhile."""
+        """Wait for a condition. Raises Interrupted if the run is aborted meanwhile."""
         while not condition():
             self.wait(0.1)
 
     @contextmanager
     def taken(self, choice: float, *, leader: bool) -> Iterator[RunningInstance]:
-        """An instance that nobody else has in hand: the leader where it is wanted and free."""
+        """Reserve an instance that is not reserved; the leader if requested and free."""
         wanted = self._leader() if leader else ""
         with self._free:
             while not (free := sorted(set(self.instances) - self._taken)):
@@ -134,7 +137,7 @@ class Site:
                 self._free.notify_all()
 
     def bring_back(self, instance: RunningInstance) -> None:
-        """Start an instance, again and again where it ends because ZooKeeper is away."""
+        """Start an instance, repeatedly if it exits because ZooKeeper is down."""
         while True:
             instance.launch()
             self.wait_until(lambda: instance.address or not instance.is_alive())
@@ -143,7 +146,7 @@ class Site:
             self.wait(0.5)
 
     def ask(self, act: Callable[[RestClient], _T]) -> _T:
-        """What one of the instances that nobody has in hand answers; errors that may pass are waited out."""
+        """Return the response of any instance that is not reserved; retry after transient errors."""
         while True:
             for name in sorted(set(self.instances) - self._taken):
                 with ExitStack() as stack:
@@ -160,7 +163,7 @@ class Site:
             self.wait(0.2)
 
     def each(self, path: str) -> dict[str, Any]:
-        """What every instance answers, by its name; None for one that does not, or that is not well."""
+        """Return the response of every instance by name; None if it does not respond or is unhealthy."""
         answers: dict[str, Any] = {}
         for name, instance in self.instances.items():
             client = RestClient(instance.address or "127.0.0.1:1", _CALL_SECONDS)
@@ -173,7 +176,7 @@ class Site:
         return answers
 
     def _leader(self) -> str:
-        """Its name, or nothing while nobody says."""
+        """Return the name of the leader, or an empty string while no instance responds."""
         for name in sorted(set(self.instances) - self._taken):
             client = RestClient(self.instances[name].address or "127.0.0.1:1", 1.0)
             try:

@@ -1,4 +1,4 @@
-"""The datastreams of a run: every guarantee, a group, a prefix, topics that grow and that are re-created."""
+"""Datastreams of a run: every guarantee, a group, a prefix, and topics that grow or are recreated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GUARANTEE: Final = "headrace.guarantee"
 
 @dataclass(frozen=True)
 class Style:
-    """How a topic is written. `is_transactional`: in transactions, of which some are aborted."""
+    """Kind of records in a topic. `is_transactional`: in transactions, some aborted."""
 
     codec: str = "none"
     is_transactional: bool = False
@@ -21,7 +21,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A datastream of one topic, and how that is written. `copy` names the topic at the destination."""
+    """Datastream of one topic, and the style of its records."""
 
     name: str
     topic: str
@@ -37,24 +37,24 @@ class Tenant:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether its guarantee allows a record twice."""
+        """Return whether its guarantee allows duplicates."""
         return self.metadata.get(GUARANTEE) == "at-least-once"
 
     def definition(self) -> dict[str, Any]:
-        """What is posted to create it."""
+        """Return the body of the request that creates it."""
         return {
             "name": self.name,
             "source": {"cluster": "source", "topics": self.topic},
             "destination": {"cluster": "destination", "name": self.naming},
             "limits": {"min_tasks": 2},
-            # Those that share tasks have one owner.
+            # Datastreams with shared tasks need the same owner.
             "metadata": {"owner": f"team {self.metadata.get(TASK_PREFIX, self.name)}", **self.metadata},
         }
 
 
 @dataclass(frozen=True)
 class Participants:
-    """Everybody in a run. `growing` gets partitions, `reborn` is deleted and re-created."""
+    """All tenants of a run. `growing` gets partitions, `reborn` is deleted and recreated."""
 
     tenants: tuple[Tenant, ...]
     growing: Tenant
@@ -62,7 +62,7 @@ class Participants:
 
 
 def make_cast(run: str) -> Participants:
-    """Datastreams and topics whose names no other run has."""
+    """Return datastreams and topics with names that are unique to the run."""
 
     def tenant(name: str, partitions: int, style: Style, naming: str = "*", **metadata: str) -> Tenant:
         dotted = {key.replace("__", "-").replace("_", "."): value for key, value in metadata.items()}

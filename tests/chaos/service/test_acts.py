@@ -1,4 +1,4 @@
-"""What is done to workers, while an instance ends and starts them itself."""
+"""Test faults of workers while an instance stops and starts workers itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def running() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def gone() -> psutil.Process:
-    """A process that was looked at, and has ended since."""
+    """Return a process that has exited."""
     with subprocess.Popen(_IDLE, stdin=subprocess.PIPE) as process:
         return psutil.Process(process.pid)
 

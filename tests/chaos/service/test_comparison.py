@@ -1,4 +1,4 @@
-"""The look at every record sees what it looks for."""
+"""Test that the comparison finds every violation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_repetition_is_found(lives: list[list[str]], data: st.DataObject) 
     copy = _copy(lives)
     first = data.draw(st.integers(0, len(copy) - 1))
     last = data.draw(st.integers(first + 1, len(copy)))
-    again = [*copy[:last], *copy[first:]]  # as a lane does that goes back to its checkpoint
+    again = [*copy[:last], *copy[first:]]  # as a lane does that restarts from its checkpoint
     found = compare(lives, again)
     assert (found.lost, found.doubled, found.out_of_order) == (0, last - first, 0)
     assert not found.violations(may_repeat=True)

@@ -1,4 +1,4 @@
-"""A schedule is made of its seed alone, and keeps the rules."""
+"""Test that a schedule depends on its seed only, and follows the rules."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_every_fault_keeps_the_rules(seed: int, length: float, shape: SiteShape)
         assert 0 <= fault.at <= fault.ends <= length
         assert rule.shortest - 1e-6 <= fault.seconds <= rule.longest + 1e-6
         assert 0 <= fault.choice < 1
-        assert shape.capacity(fault.resource), "what is not there cannot be broken"
+        assert shape.capacity(fault.resource), "this site does not have the resource"
         assert not fault.at_leader or fault.resource is Resource.INSTANCE
-        # Whatever begins now meets no more than is allowed of what has not been undone.
+        # The limits apply to all faults that are active when this one starts.
         meeting = [other for other in faults if other.at <= fault.at < other.ends]
         assert sum(one.resource not in OPERATOR for one in meeting) <= MOST_AT_ONCE
         same = [one for one in meeting if one.resource is fault.resource]

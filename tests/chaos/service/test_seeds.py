@@ -1,4 +1,4 @@
-"""Short schedules of faults over a real service, for a few seeds; `make chaos` runs long ones."""
+"""Run short schedules of faults on a real service for a few seeds; `make chaos` runs long ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 18.0
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Two instances, which the seeds share."""
+    """Start a site of two instances, shared by the seeds."""
     made = Site(tmp_path_factory.mktemp("site"), 2, quick_start=True)
     try:
         made.start()

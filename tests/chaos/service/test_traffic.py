@@ -1,4 +1,4 @@
-"""The writers of the fault schedules, on a real broker."""
+"""Test the writers of the fault schedules on a real broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_producer_that_hears_nothing_of_a_grown_topic_is_replaced(source_kafka
     writer.start()
     writer.grow()
     nobody = threading.Event()
-    wait_until(lambda: read_topic(source_kafka.address, topic, 2, nobody)[1], "the new partition is written")
+    wait_until(lambda: read_topic(source_kafka.address, topic, 2, nobody)[1], "the new partition has records")
     assert writer.finish(PATIENCE_SECONDS)
 
 
@@ -33,7 +33,7 @@ def test_a_producer_whose_transaction_is_never_answered_is_given_up(source_kafka
     writer = Writer(source_kafka.address, topic, 1, Style(is_transactional=True), 20.0, deaf_seconds=3.0)
     writer.start()
     nobody = threading.Event()
-    wait_until(lambda: read_topic(source_kafka.address, topic, 1, nobody)[0], "it is written")
+    wait_until(lambda: read_topic(source_kafka.address, topic, 1, nobody)[0], "the topic has records")
     assert writer.finish(PATIENCE_SECONDS)
     deaf = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": topic, "log_level": 0})
     with pytest.raises(BrokerUnreachable):

@@ -1,4 +1,4 @@
-"""Numbered records into every partition of a topic, whatever happens to its broker."""
+"""Writers of numbered records to every partition of a topic, which survive failures of its broker."""
 
 from __future__ import annotations
 
@@ -24,18 +24,24 @@ _CALL_SECONDS: Final = 10.0
 _SHARE_ABORTED: Final = 0.3
 _LINGER: Final = "linger.ms"
 BACKDATED_SECONDS: Final = 5.0
-"""How old a record may be when it is written."""
+"""Maximum age of a record when it is written."""
 
 
 class Writer:
-    """One topic, written from a thread of its own. Every record has another number in its header, so that
-    all records of the topic differ; `lives` keeps what stood in topics of that name that were deleted."""
+    """Writer of one topic, with a thread.
+
+    Every record has a unique number in its header, so that all records of the topic differ. `lives` keeps the
+    contents of deleted topics of that name.
+    """
 
     def __init__(
         self, address: str, topic: str, partitions: int, style: Style, rate: float, deaf_seconds: float = 30.0
     ) -> None:
-        """`rate`: records a second and partition; `deaf_seconds`: a producer that has heard nothing for this
-        long, of a broker that answers others, hears nothing any more."""
+        """Create the writer. `rate`: records per second and partition.
+
+        `deaf_seconds`: time after which a producer without a response is replaced, if the broker responds to
+        others.
+        """
         self.topic, self.partitions, self._style = topic, partitions, style
         self.lives: list[Contents] = []
         self.failure: BaseException | None = None
@@ -54,8 +60,10 @@ class Writer:
         self._thread.start()
 
     def finish(self, patience: float) -> bool:
-        """Let everything that was written be acknowledged, and end; whether that was done within so many
-        seconds. Raises what the thread died of."""
+        """Wait until all records are acknowledged; return whether that took at most `patience` seconds.
+
+        Raises the exception that ended the thread.
+        """
         self._is_ending.set()
         self._thread.join(patience)
         if self.failure is not None:
@@ -63,18 +71,18 @@ class Writer:
         return not self._thread.is_alive()
 
     def give_up(self) -> None:
-        """End at once."""
+        """Stop at once."""
         self._is_given_up.set()
         self._is_ending.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def grow(self) -> None:
-        """Add a partition; returns when it is written."""
+        """Add a partition; return when it has been written to."""
         self._do(self._add_partition)
 
     def re_create(self, pause: threading.Event, seconds: float) -> None:
-        """Delete the topic, wait, and create it again; returns when the new one is written."""
+        """Delete the topic, wait, and create it again; return when the new one has been written to."""
         self._do(lambda: self._begin_life(pause, seconds))
 
     def _do(self, change: Callable[[], None]) -> None:
@@ -129,7 +137,7 @@ class Writer:
                 return
 
     def _transact(self, seconds: float, is_aborted: bool) -> None:
-        """One transaction; one that cannot be ended is left to its successor, which ends it."""
+        """Write one transaction; if it cannot be ended, the next producer ends it."""
         try:
             self._producer.begin_transaction()
             self._produce(seconds)
@@ -154,7 +162,7 @@ class Writer:
             self._producer = self._new_producer()
 
     def _again(self, call: Callable[[float], object]) -> None:
-        """Until the broker answers; Deaf when it answers others meanwhile."""
+        """Retry until the broker responds. Raises Deaf if it responds only to others."""
         deadline = time.monotonic() + self._deaf_seconds
         while True:
             self._require_going()
@@ -193,7 +201,7 @@ class Writer:
             return producer
 
     def _flush(self) -> None:
-        """Until nothing waits; a producer that sends nothing though its broker answers is replaced."""
+        """Flush; replace a producer that sends nothing although its broker responds."""
         left, deadline = len(self._producer), time.monotonic() + self._deaf_seconds
         while now_left := self._producer.flush(1.0):
             self._require_going()
@@ -217,9 +225,12 @@ class Writer:
         self._meet_partitions()
 
     def _meet_partitions(self) -> None:
-        """Until the producer knows every partition. One that met a restart of its broker may hear nothing of
-        a topic for ever though the broker answers others: another takes its place, and what it had not sent
-        is no part of the topic."""
+        """Wait until the producer knows every partition.
+
+        A producer that was connected during a restart of its broker may never receive metadata of a topic,
+        although the broker responds to others. It is replaced, and its unsent records are not part of the
+        topic.
+        """
         self._wait_for(lambda: self._admin.list_topics().get(self.topic) == self.partitions)
         while not self._wait_for(lambda: self._size() == self.partitions, self._deaf_seconds):
             self._replace_producer()
@@ -231,7 +242,7 @@ class Writer:
     def _begin_life(self, pause: threading.Event, seconds: float) -> None:
         self._flush()
         self.lives.append(read_topic(self._address, self.topic, self.partitions, self._is_given_up))
-        del self._producer  # it would make the topic again, as a producer does that knows no better
+        del self._producer  # a producer that does not know of the deletion would create the topic again
         self._patiently(self._delete)
         self._wait_for(lambda: self._admin.list_topics().get(self.topic) is None)
         pause.wait(seconds)
@@ -244,11 +255,11 @@ class Writer:
         try:
             client.delete_topics([self.topic], request_timeout=_CALL_SECONDS)[self.topic].result()
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # an earlier try lost its answer
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted by an earlier attempt
                 raise
 
     def _size(self) -> int:
-        """Partitions that the producer knows."""
+        """Return the number of partitions that the producer knows."""
         patience = min(_CALL_SECONDS, self._deaf_seconds)
         topic = self._producer.list_topics(self.topic, timeout=patience).topics[self.topic]
         return len(topic.partitions) if topic.error is None else 0
@@ -261,7 +272,7 @@ class Writer:
         self._wait_for(done)
 
     def _wait_for(self, condition: Callable[[], bool], patience: float = math.inf) -> bool:
-        """Until it holds; a broker that is away is asked again. Whether it held within so many seconds."""
+        """Wait for the condition, retrying while the broker is down; return whether it held in time."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -284,8 +295,8 @@ class Writer:
 
 
 class BrokerUnreachable(Exception):
-    """A producer hears nothing of a broker that answers others."""
+    """A producer gets no response from a broker that responds to others."""
 
 
 class RunEnded(Exception):
-    """The run ends before its time."""
+    """The run ends early."""

@@ -1,4 +1,4 @@
-"""What a run found, as people read it."""
+"""Findings of a run in readable form."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from tests.chaos.service.schedule import Kind
 
 @dataclass
 class Verdict:
-    """`violations`: sentences; empty when every promise was kept. Times are in seconds."""
+    """Result of a run. `violations`: sentences; empty if every guarantee was met. Times are in seconds."""
 
     seed: int
     length: float
     faults: Mapping[Kind, int]
     silences: Mapping[Kind, tuple[float, str]]
-    """By kind of fault: the longest time without an arrival on one partition that touches such a fault, and
-    the partition. Other faults may be its cause."""
+    """Longest time without an arrival on one partition that overlaps a fault of the kind, and that partition.
+
+    Another fault may be its cause.
+    """
     findings: dict[str, Findings] = field(default_factory=dict)
-    """By datastream."""
+    """Findings by datastream."""
     flowing_after: float = 0.0
-    """From the end of the last fault until every partition had a new record."""
+    """Time from the end of the last fault until every partition had a new record."""
     complete_after: float = 0.0
-    """From the end of writing until everything had arrived."""
+    """Time from the end of writing until everything had arrived."""
     violations: list[str] = field(default_factory=list)
 
     def add(self, name: str, found: Findings, may_repeat: bool) -> None:
-        """A datastream was compared."""
+        """Add the findings of a datastream."""
         self.findings[name] = found
         for what, count in found.violations(may_repeat).items():
             self.violations.append(f"{name}: {count} records {what.replace('_', ' ')}")
 
     @property
     def total(self) -> Findings:
-        """Of all datastreams."""
+        """Sum over all datastreams."""
         return sum(self.findings.values(), Findings())
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A client that asks one broker single questions, with kafka-python's messages and a socket of its own."""
+"""Client for single requests to one broker, with kafka-python's messages and its own socket."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T", bound=tuple[int, ...])
 
 _SIZE: Final = struct.Struct(">i")
 _NOT_YET: Final = frozenset({3, 5, 6, 14, 15, 16})
-"""What a broker answers while a topic or a coordinator is being made."""
+"""Error codes of brokers while a topic or a coordinator is being created."""
 CONCURRENT: Final = 51
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -53,7 +53,7 @@ _BY_ID_FROM: Final = 13
 
 
 class BrokerClient:
-    """One connection, one request at a time."""
+    """One connection, with one request at a time."""
 
     def __init__(self, address: str) -> None:
         host, port = address.split(",")[0].rsplit(":", 1)
@@ -63,7 +63,7 @@ class BrokerClient:
         self._topic_ids: dict[str, UUID] = {}
 
     def ask(self, request: Any, response: Any, version: int) -> Any:
-        """The answer, as kafka-python decodes it. Raises ConnectionError when the broker hangs up."""
+        """Return the response decoded by kafka-python. Raises ConnectionError if the broker disconnects."""
         self._correlation += 1
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation, client_id="contract")
@@ -74,7 +74,7 @@ class BrokerClient:
         return response.decode(frame, version=version, header=True)
 
     def hangs_up(self, request: Any, response: Any, version: int) -> bool:
-        """Whether the broker closes the connection instead of answering."""
+        """Return whether the broker closes the connection instead of responding."""
         try:
             self.ask(request, response, version)
         except ConnectionError:
@@ -84,7 +84,7 @@ class BrokerClient:
         return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def _receive(self, size: int) -> bytes:
@@ -96,10 +96,10 @@ class BrokerClient:
             found += part
         return found
 
-    # Questions, with the part of the answer that matters
+    # Requests that return the relevant part of the response
 
     def create_topic(self, name: str, partitions: int = 1, **settings: str) -> int:
-        """The error code; 0 when the topic can be written to. Underscores stand for dots."""
+        """Create a topic and wait until it is writable; return the error code. Underscores stand for dots."""
         error = self.try_to_create(name, partitions, 1, {k.replace("_", "."): v for k, v in settings.items()})
         if not error:
             for number in range(partitions):
@@ -111,7 +111,7 @@ class BrokerClient:
         return self.offset(name, LATEST, number)[0] == 0
 
     def try_to_create(self, name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> int:
-        """The error code."""
+        """Request a new topic; return the error code."""
         topic = CreateTopicsRequest.CreatableTopic
         request = CreateTopicsRequest(
             topics=[
@@ -131,7 +131,7 @@ class BrokerClient:
         return int(self.ask(request, CreateTopicsResponse, 7).topics[0].error_code)
 
     def metadata(self, topics: Sequence[str] | None, version: int = 12) -> Any:
-        """The whole answer."""
+        """Return the whole response."""
         wanted = None
         if topics is not None:
             wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -139,7 +139,7 @@ class BrokerClient:
         return self.ask(request, MetadataResponse, version)
 
     def topic_id(self, name: str) -> UUID:
-        """Of a topic that was created here."""
+        """Return the id of a topic created here."""
         return self._topic_ids[name]
 
     def offset(
@@ -152,7 +152,7 @@ class BrokerClient:
         epoch: int = -1,
         version: int = 7,
     ) -> tuple[int, int, int, int]:
-        """(error, offset, timestamp, leader epoch) of ListOffsets."""
+        """Return (error, offset, timestamp, leader epoch) of ListOffsets."""
         kind = ListOffsetsRequest.ListOffsetsTopic
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -174,7 +174,7 @@ class BrokerClient:
     def produce(
         self, topic: str, *batches: bytes, version: int = 11, transaction: str | None = None, **fields: Any
     ) -> tuple[int, int]:
-        """(error, base offset) of the batches, one entry of the partition for each."""
+        """Return (error, base offset) of the batches, sent as separate entries of the partition."""
         (one,) = self.produce_whole(topic, batches, version, transaction, **fields)
         return one.error_code, one.base_offset
 
@@ -188,7 +188,7 @@ class BrokerClient:
         partition: int = 0,
         topic_id: UUID | None = None,
     ) -> list[Any]:
-        """The answers for partitions."""
+        """Return the responses for partitions."""
         kind = ProduceRequest.TopicProduceData
         if version >= _BY_ID_FROM:
             names: dict[str, Any] = {"topic_id": topic_id or self._topic_ids[topic]}
@@ -209,7 +209,7 @@ class BrokerClient:
         return [one for topic in answer.responses for one in topic.partition_responses]
 
     def fetch(self, topic: str, offset: int, *, version: int = 12, partition: int = 0, **fields: Any) -> Any:
-        """What is answered for one partition; see `fetch_whole`."""
+        """Return the response for one partition; see `fetch_whole`."""
         answer = self.fetch_whole([(topic, partition, offset)], version=version, **fields)
         return answer.responses[0].partitions[0]
 
@@ -228,7 +228,7 @@ class BrokerClient:
         forgotten: Sequence[tuple[str, int]] = (),
         topic_id: UUID | None = None,
     ) -> Any:
-        """The whole answer for (topic, partition, offset)."""
+        """Return the whole response for (topic, partition, offset)."""
 
         def named(name: str) -> dict[str, Any]:
             by_id = version >= _BY_ID_FROM
@@ -267,7 +267,7 @@ class BrokerClient:
         return self.ask(request, FetchResponse, version)
 
     def find_coordinator(self, kind: int, key: str) -> None:
-        """Wait until there is one."""
+        """Wait until there is a coordinator."""
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         wait_until(
             lambda: self.ask(request, FindCoordinatorResponse, 4).coordinators[0].error_code == 0,
@@ -283,7 +283,7 @@ class BrokerClient:
         patient: bool = True,
         timeout_ms: int = 60_000,
     ) -> tuple[int, int, int]:
-        """(error, producer id, epoch); patiently while the coordinator is not ready or busy."""
+        """Return (error, producer id, epoch); retry while the coordinator is loading or, if patient, busy."""
         request = InitProducerIdRequest(
             transactional_id=name,
             transaction_timeout_ms=timeout_ms,
@@ -298,7 +298,7 @@ class BrokerClient:
         return settled(ask, _NOT_YET | {CONCURRENT}) if patient else settled(ask, _NOT_YET)
 
     def add(self, name: str, producer: tuple[int, int], topic: str, partition: int = 0) -> int:
-        """The error code of AddPartitionsToTxn; patiently while markers are written."""
+        """Return the error code of AddPartitionsToTxn; retry while markers are written."""
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=name,
             v3_and_below_producer_id=producer[0],
@@ -317,7 +317,7 @@ class BrokerClient:
     def end(
         self, name: str, producer: tuple[int, int], *, commit: bool, version: int = 4
     ) -> tuple[int, int, int]:
-        """(error, producer id, epoch) of EndTxn; patiently while markers are written."""
+        """Return (error, producer id, epoch) of EndTxn; retry while markers are written."""
         request = EndTxnRequest(
             transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commit
         )
@@ -329,19 +329,19 @@ class BrokerClient:
         return settled(ask, {CONCURRENT})
 
     def transaction(self, name: str) -> tuple[int, str, int, int]:
-        """(error, state, producer id, epoch) of DescribeTransactions."""
+        """Return (error, state, producer id, epoch) of DescribeTransactions."""
         request = DescribeTransactionsRequest(transactional_ids=[name])
         one = self.ask(request, DescribeTransactionsResponse, 0).transaction_states[0]
         return one.error_code, one.transaction_state, one.producer_id, one.producer_epoch
 
 
 def settled(ask: Callable[[], T], passing: frozenset[int] | set[int]) -> T:
-    """The first answer whose error does not pass by itself."""
+    """Return the first response without a transient error."""
     found: list[T] = []
 
     def is_settled() -> bool:
         found.append(ask())
         return found[-1][0] not in passing
 
-    wait_until(is_settled, "an answer that lasts", interval_seconds=0.02)
+    wait_until(is_settled, "a lasting response", interval_seconds=0.02)
     return found[-1]

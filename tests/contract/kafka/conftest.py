@@ -1,4 +1,4 @@
-"""The same questions to the fake broker and to a real one: the fake is held to the truth."""
+"""Contract tests of the fake broker: the same requests to it and to a real broker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.fakes.broker.cluster import FakeCluster, running
 
 @pytest.fixture(scope="session")
 def fake_address() -> Iterator[str]:
-    """One fake broker."""
+    """Start one fake broker."""
     with running(FakeCluster("contract")) as cluster:
         yield cluster.address
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
 def broker(request: pytest.FixtureRequest) -> Iterator[BrokerClient]:
-    """A client of a cluster with one broker."""
+    """Return a client of a cluster with one broker."""
     is_fake = request.param == "fake"
     address = request.getfixturevalue("fake_address" if is_fake else "destination_kafka")
     client = BrokerClient(address if is_fake else address.address)
@@ -30,5 +30,5 @@ def broker(request: pytest.FixtureRequest) -> Iterator[BrokerClient]:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that nobody has used."""
+    """Return a unique name."""
     return f"kafka-{uuid4().hex[:8]}"

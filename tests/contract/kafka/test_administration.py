@@ -1,4 +1,4 @@
-"""What brokers speak, topics with their settings, coordinators and the offsets of groups."""
+"""Supported versions, topics with their settings, coordinators and offsets of groups."""
 
 from __future__ import annotations
 

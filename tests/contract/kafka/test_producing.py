@@ -1,4 +1,4 @@
-"""What a broker makes of batches: which it takes, which it refuses, and with which code."""
+"""Validation of batches by a broker: accepted and rejected ones, with error codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def flagged(data: bytes, attributes: int) -> bytes:
 
 
 def patched(data: bytes, form: str, at: int, value: int) -> bytes:
-    """The batch with another field and the checksum that goes with it."""
+    """Return the batch with another field and a matching checksum."""
     changed = bytearray(data)
     struct.pack_into(form, changed, at, value)
     read = view(bytes(changed))
@@ -98,7 +98,7 @@ def test_limits_of_size_and_time(broker: BrokerClient, topic: str) -> None:
     assert broker.produce(sized, larger)[0] == 10
     assert broker.produce(sized, fits)[0] == 0
     broker.create_topic(timed, message_timestamp_before_max_ms=str(HOUR))
-    now = int(time.time() * 1000)  # the file may have been read more than an hour ago
+    now = int(time.time() * 1000)  # the module may have been imported more than an hour ago
     late = broker.produce_whole(timed, [build([*records(1, now), *records(1, now + 2 * HOUR)])])
     assert [(one.error_code, [e.batch_index for e in one.record_errors]) for one in late] == [(32, [1])]
     assert broker.produce(timed, build(records(1, now - 2 * HOUR)))[0] == 32

@@ -1,4 +1,4 @@
-"""Fetch with its sessions, ListOffsets, and where leader epochs end."""
+"""Fetch with its sessions, ListOffsets, and the ends of leader epochs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ def test_offsets_by_time(broker: BrokerClient, topic: str) -> None:
         "between batches": (0, 2, NOW + 10, 0),
         "later than all": (0, -1, -1, -1),
     }
-    assert broker.offset(topic, EARLIEST_LOCAL, version=8) == found["the beginning"], "without a remote tier"
+    assert broker.offset(topic, EARLIEST_LOCAL, version=8) == found["the beginning"], (
+        "it differs without a remote tier"
+    )
     assert broker.offset(topic, EARLIEST_LOCAL, version=7) == (35, -1, -1, -1)
     assert broker.offset(f"{topic}-no", LATEST)[0] == 3
     assert broker.offset(topic, LATEST, epoch=4)[0] == 75

@@ -1,4 +1,4 @@
-"""Producer ids, transactions of both protocols, and what readers see of them."""
+"""Producer ids, transactions of both protocols, and their visibility to readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSACTION = 1
 
 @pytest.fixture
 def name(broker: BrokerClient, topic: str) -> str:
-    """A transactional id with a coordinator, and the topic to write to."""
+    """Return a transactional id with a coordinator, and a topic of the same name."""
     broker.create_topic(topic)
     broker.find_coordinator(TRANSACTION, topic)
     return topic
@@ -36,13 +36,13 @@ def taken(broker: BrokerClient, name: str) -> tuple[int, int]:
 
 
 def ends(broker: BrokerClient, topic: str) -> tuple[int, int]:
-    """(high watermark, last stable offset)."""
+    """Return (high watermark, last stable offset)."""
     found = broker.fetch(topic, 0)
     return found.high_watermark, found.last_stable_offset
 
 
 def settled(broker: BrokerClient, topic: str, end: int) -> None:
-    """Wait for markers: brokers write them in their own time."""
+    """Wait for markers, which brokers write asynchronously."""
     wait_until(lambda: ends(broker, topic) == (end, end), f"{topic} ends at {end}")
 
 
@@ -112,14 +112,14 @@ def test_the_new_protocol_gives_every_transaction_an_epoch(broker: BrokerClient,
 
 
 def patiently(broker: BrokerClient, name: str, data: bytes) -> tuple[int, int]:
-    """The first produce of a transaction may be put off while the markers of the last are written."""
+    """Produce, retrying while the markers of the previous transaction are written."""
     answers: list[tuple[int, int]] = []
 
     def is_settled() -> bool:
         answers.append(broker.produce(name, data, transaction=name, version=12))
         return answers[-1][0] != CONCURRENT
 
-    wait_until(is_settled, "an answer to a produce request", interval_seconds=0.02)
+    wait_until(is_settled, "a response to a produce request", interval_seconds=0.02)
     return answers[-1]
 
 
@@ -174,27 +174,31 @@ def test_what_is_told_of_a_transactional_id(broker: BrokerClient, name: str) -> 
 def test_who_has_the_epoch_is_only_compared_where_no_transaction_is_open(
     broker: BrokerClient, name: str
 ) -> None:
-    """So a former owner that takes the id from the epoch that it had aborts what the new one has open."""
+    """Thus a former owner that requests the id with its old epoch aborts the new owner's transaction."""
     mine = taken(broker, name)
     broker.add(name, mine, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
     aborted = (mine[0], mine[1] + 1)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
-    assert broker.producer(name, known=mine) == (0, *aborted), "taken for a question that is repeated"
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "the transaction is aborted"
+    )
+    assert broker.producer(name, known=mine) == (0, *aborted), "not treated as a repeated request"
     assert broker.producer(name, known=aborted) == (0, mine[0], mine[1] + 2)
     other = taken(broker, name)
     assert broker.producer(name, known=aborted) == (90, -1, -1)
     broker.add(name, other, name)
     assert broker.producer(name, known=mine, patient=False)[0] == CONCURRENT
     stolen = (other[0], other[1] + 1)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *stolen), "it is aborted")
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *stolen), "the transaction is aborted"
+    )
 
 
 @pytest.mark.parametrize("is_implicit", [False, True])
 def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
     broker: BrokerClient, name: str, is_implicit: bool
 ) -> None:
-    """Which can be taken from there as long as nobody else has done so."""
+    """The id can be taken over from that epoch unless another client has done so."""
     error, producer, epoch = broker.producer(name, timeout_ms=200)
     assert not error
     mine, aborted = (producer, epoch), (producer, epoch + 1)
@@ -202,7 +206,9 @@ def test_a_transaction_that_is_too_old_is_aborted_under_the_next_epoch(
     if not is_implicit:
         broker.add(name, mine, name)
     assert broker.produce(name, batch(mine, 0), transaction=name, version=produce) == (0, 0)
-    wait_until(lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "it is aborted")
+    wait_until(
+        lambda: broker.transaction(name) == (0, "CompleteAbort", *aborted), "the transaction is aborted"
+    )
     settled(broker, name, 3)
     assert broker.produce(name, batch(mine, 2), transaction=name, version=produce) == (47, -1)
     assert broker.add(name, mine, name) == 90

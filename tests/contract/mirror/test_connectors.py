@@ -1,4 +1,4 @@
-"""The connectors of Headrace and Kafka itself, on a fake and on a real cluster, keep the contract."""
+"""Contract tests of Headrace's connectors, and of Kafka on a fake and on a real cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CLUSTER = ClusterRef("cluster")
 
 
 class _Running:
-    """Runs coroutines on the loop of a context, with a cluster or without."""
+    """Runner of coroutines on the loop of a context, with or without a cluster."""
 
     def __init__(self, address: str = "127.0.0.1:1") -> None:
         self.address = address
@@ -136,7 +136,7 @@ def fake_address() -> Iterator[str]:
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
 def address(request: pytest.FixtureRequest) -> str:
-    """Bootstrap servers of both kinds of clusters."""
+    """Return the bootstrap servers of a fake or real cluster."""
     if request.param == "fake":
         found: str = request.getfixturevalue("fake_address")
         return found

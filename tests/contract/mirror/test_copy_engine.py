@@ -1,4 +1,4 @@
-"""What an engine promises, whichever way and under whichever guarantee it copies: `ports.CopyEngine`."""
+"""Contract tests of `ports.CopyEngine` for every path and guarantee."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NewEngine = Callable[[], CopyEngine]
 
 
 class Addressed(Protocol):
-    """A cluster that clients can reach."""
+    """A cluster reachable by clients."""
 
     @property
     def address(self) -> str:
@@ -47,7 +47,7 @@ class Addressed(Protocol):
 
 
 class Pair(NamedTuple):
-    """The clusters that an engine copies between."""
+    """The clusters of an engine."""
 
     source: Addressed
     destination: Addressed
@@ -55,14 +55,14 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="session")
 def fake_pair() -> Iterator[Pair]:
-    """One fake broker each, served by threads: the engine and librdkafka have no idea."""
+    """Start one fake broker each, served by threads; the engine and librdkafka treat them as real."""
     with running(FakeCluster("source")) as source, running(FakeCluster("destination")) as destination:
         yield Pair(source, destination)
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.servers, pytest.mark.long])])
 def pair(request: pytest.FixtureRequest) -> Pair:
-    """Both kinds of clusters."""
+    """Return a pair of fake or real clusters."""
     if request.param == "fake":
         fakes: Pair = request.getfixturevalue("fake_pair")
         return fakes
@@ -118,7 +118,7 @@ def records(first: int, count: int, partitions: int = 1) -> list[Record]:
 def run(
     engine: CopyEngine, condition: Callable[[list[LaneEvent]], object], seconds: float = 30.0
 ) -> list[LaneEvent]:
-    """Steps until the condition on all events holds."""
+    """Run steps until the condition on all events holds."""
     events: list[LaneEvent] = []
     until = time.monotonic() + seconds
     while not condition(events):

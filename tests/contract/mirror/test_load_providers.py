@@ -1,4 +1,4 @@
-"""Our own load providers keep the contract that those of others are held to."""
+"""Contract tests of the included load providers, which plug-ins use too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What coordination may rely on, of the in-memory ZooKeeper and of the adapter on a real server."""
+"""Contract tests of the in-memory ZooKeeper, and of the adapter on a real server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.patience import wait_until
 
 
 class Client(Protocol):
-    """A session, and the power to end it."""
+    """A session that the test can expire."""
 
     @property
     def nodes(self) -> NodeStore: ...
 
     def end(self) -> None:
-        """The session is over; its ephemeral nodes go."""
+        """Expire the session and delete its ephemeral nodes."""
         ...
 
 
@@ -78,7 +78,7 @@ def nodes(new_client: NewClient) -> NodeStore:
 
 
 class CountingWatch:
-    """A watch that counts."""
+    """Watch that counts its calls."""
 
     def __init__(self) -> None:
         self.rings = 0

@@ -1,4 +1,4 @@
-"""Our own placement strategies keep the contract that those of others are held to."""
+"""Contract tests of the included placement strategies, which plug-ins use too."""
 
 from __future__ import annotations
 

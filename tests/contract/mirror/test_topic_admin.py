@@ -1,4 +1,4 @@
-"""What the leader may rely on of a cluster's topics: in memory, and of the adapter on a real broker."""
+"""Contract tests of topic administration: in memory, and of the adapter on a real broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def name() -> str:
 
 
 def soon(condition: Callable[[], bool]) -> None:
-    """A broker tells others of a change a moment after it has answered."""
+    """Wait, since brokers learn of a change shortly after the response."""
     wait_until(condition)
 
 
@@ -102,7 +102,7 @@ def test_where_a_group_stands_that_has_committed_nothing_is_not_known(admin: Top
 def _or_nothing(
     ask: Callable[[], Mapping[TopicPartition, SourcePosition]],
 ) -> Mapping[TopicPartition, SourcePosition]:
-    """A cluster may refuse the question about a topic that is missing."""
+    """Return the positions, or none if the cluster rejects the request for a missing topic."""
     try:
         return ask()
     except TopicMissing:

@@ -39,7 +39,7 @@ def server() -> Iterator[RestServer]:
 
 
 def until_closed(connection: socket.socket) -> bytes:
-    """What is sent before the other end closes."""
+    """Return the data received until the peer closes the connection."""
     answer = b""
     while data := connection.recv(65_536):
         answer += data
@@ -47,7 +47,7 @@ def until_closed(connection: socket.socket) -> bytes:
 
 
 def until_reset(connection: socket.socket) -> bytes:
-    """The same where the other end drops what it has not sent."""
+    """Return the data received before the peer resets the connection."""
     answer = b""
     try:
         while data := connection.recv(1_048_576):
@@ -110,7 +110,7 @@ def test_the_second_part_of_an_answer_waits_for_no_acknowledgement_of_the_first(
 
 @pytest.mark.parametrize("path", ["/v1/datastreams", "/v1/none"])
 def test_a_call_with_two_ends_is_the_last_of_its_connection(server: RestServer, path: str) -> None:
-    """What a proxy takes for its body may be the next call here, and the other way round."""
+    """Otherwise a proxy and the server could disagree on where the next request starts."""
     server.attach(Site().app)
     server.start()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
@@ -173,7 +173,7 @@ def test_probes_are_answered_while_others_take_every_connection(path: str) -> No
 
 
 def test_a_caller_that_does_not_read_its_answer_is_ended() -> None:
-    """What it has not read by then is dropped: it is far more than the system keeps for a connection."""
+    """Unread data is dropped: the response is far larger than the socket buffers of a connection."""
     size = 64 * 1024 * 1024
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:
@@ -334,7 +334,7 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
         assert (created["kind"], created["datastream"]) == ("command", "orders")
         assert (planned["kind"], "2 partitions" in planned["sentence"]) == ("plan", True)
         server.stop(PATIENCE_SECONDS)
-        list(lines)  # to its end: it is not cut off
+        list(lines)  # until the end: the stream is not cut off
 
 
 def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServer) -> None:
@@ -371,5 +371,5 @@ def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:
         with httpx.stream("GET", url, headers=headers, timeout=PATIENCE_SECONDS) as refused:
             assert refused.status_code == 503
             assert refused.headers["retry-after"]
-        del lines  # which held the connection open
+        del lines  # keeps the connection open
     wait_until(lambda: feed._listeners.count == 0)

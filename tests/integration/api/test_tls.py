@@ -1,4 +1,4 @@
-"""Real listeners with TLS: who is let in, what a call is of, and certificates that change under way."""
+"""Real TLS listeners: principals of client certificates, limits of connections, and replaced certificates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CI: Final = {"CN=ci,O=example": Principal("ci", Role.VIEWER)}
 
 @pytest.fixture
 def live(tmp_path: Path) -> TlsSettings:
-    """A listener's settings whose certificate may be replaced."""
+    """Return the settings of a listener whose certificate may be replaced."""
     server = tmp_path / "server.pem"
     shutil.copy(FILES / "server.pem", server)
     return TlsSettings(
@@ -72,7 +72,7 @@ def ask(server: RestServer, path: str = "/v1/datastreams", **settings: str) -> A
 
 
 def shown(server: RestServer, **limits: Any) -> str:
-    """The subject of the certificate that the listener shows."""
+    """Return the subject of the listener's certificate."""
     context = ssl.create_default_context(cafile=AUTHORITY)
     for name, value in limits.items():
         setattr(context, name, value)
@@ -136,7 +136,7 @@ def test_nothing_older_than_tls_1_2_is_spoken_and_nothing_plain(live: TlsSetting
 
 @pytest.mark.parametrize("sent", [b"", bytes.fromhex("16030100050100")])
 def test_a_handshake_that_does_not_come_is_given_up(live: TlsSettings, sent: bytes) -> None:
-    """Nothing, or the beginning of a ClientHello."""
+    """The client sends nothing, or the beginning of a ClientHello."""
     with serving(live, AccessMethods(), LimitSettings(head_seconds=0.2)) as server:
         port = int(server.address.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent:

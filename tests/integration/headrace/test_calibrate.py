@@ -1,4 +1,4 @@
-"""`headrace calibrate` on its own brokers."""
+"""Run `headrace calibrate` with its own brokers."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_an_interrupt_leaves_no_broker_and_no_file(tmp_path: Path) -> None:
 
 
 def _processes_under(folder: Path) -> list[str]:
-    """Ids of those whose command names a file there."""
+    """Return the ids of processes whose command line names a file in the folder."""
     found = []
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(folder).encode() in one.read_bytes():
                 found.append(one.parent.name)
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+            continue  # it has exited meanwhile
     return found

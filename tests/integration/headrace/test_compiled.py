@@ -1,4 +1,4 @@
-"""The compiled data plane does what its sources do: the same tests once more, with machine code."""
+"""The compiled data plane behaves like its sources: run the same tests with machine code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUFFIX = {DONE: ".so", NO_COMPILER: ".py"}
 
 @pytest.fixture(scope="module")
 def suffix() -> str:
-    """Of the files that modules are imported from once all that can be compiled is."""
+    """Return the suffix of the module files after everything that can be compiled is compiled."""
     return _SUFFIX[build()]
 
 
@@ -46,7 +46,7 @@ def test_worker_processes_run_machine_code_where_there_is_a_compiler(suffix: str
 
 
 def test_the_worker_program_imports_what_it_needs_beside_machine_code(suffix: str) -> None:
-    """A class that is compiled does not show every type of its fields, from which tables are derived."""
+    """Compiled classes lack some types of fields, from which tables are derived."""
     program = (
         "from headrace.process.machine_code import take; take(); import headrace.settings, headrace.wiring"
     )

@@ -1,4 +1,4 @@
-"""`headrace copy` and `headrace verify`, as a person runs them."""
+"""Run `headrace copy` and `headrace verify` like an operator."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_worker_that_ends_or_stands_still_is_replaced_and_nothing_is_lost_or_r
     write(clusters.source, topic, some, batch_size=20_000)
     with ThreadPoolExecutor() as pool:
         running = pool.submit(clusters.copy, "--bytes-per-second", "500000")
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some is copied")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "some records are copied")
         (worker,) = [one for one in running_copy().children() if "headrace.copy.worker" in one.cmdline()]
         os.kill(worker.pid, how)
         document = running.result()
@@ -199,7 +199,7 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
 
     def traffic() -> None:
         number = 0
-        while not stop.wait(0.02):  # a break, or the writer takes the processor from all that it waits for
+        while not stop.wait(0.02):  # a pause, since the writer would starve the copy of CPU time
             write(clusters.source, topic, [Record(number % 2, b"k", b"%d" % number, (), NOW)] * 20)
             number += 1
 
@@ -207,7 +207,9 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
     with copying, ThreadPoolExecutor() as pool:
         try:
             running = pool.submit(traffic)
-            wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}") > 2_000, "it copies")
+            wait_until(
+                lambda: has_copied(clusters.destination, f"copy.{topic}") > 2_000, "more records are copied"
+            )
             for way in ((), ("--hash", "30"), (), ("--hash", "700")):
                 code, verdict, told = clusters.run("verify", *way)
                 assert (code, verdict["equal"]) == (0, True), (verdict, told)
@@ -226,7 +228,7 @@ def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Cluste
 
 
 def running_copy() -> psutil.Process:
-    """The copy that a test of this process has started."""
+    """Return the copy started by a test of this process."""
     (found,) = [
         process
         for process in psutil.Process().children()
@@ -236,7 +238,7 @@ def running_copy() -> psutil.Process:
 
 
 def has_copied(address: str, topic: str) -> int:
-    """How many offsets the topic holds, those of markers, too; none while it is not there."""
+    """Return the number of offsets of the topic including markers, or 0 while it is missing."""
     try:
         return counts(address, [topic])[topic]
     except KafkaException:
@@ -244,7 +246,7 @@ def has_copied(address: str, topic: str) -> int:
 
 
 def copied_records(address: str, topic: str) -> int:
-    """How many records the topic holds, none while it is not there."""
+    """Return the number of records of the topic, or 0 while it is missing."""
     return len(read_all(address, topic)) if has_copied(address, topic) else 0
 
 
@@ -255,9 +257,9 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     write(clusters.source, topic, records(10, 1))
     with ThreadPoolExecutor() as pool:
         first = pool.submit(clusters.run, "copy", "--state", state)
-        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first one copies")
+        wait_until(lambda: has_copied(clusters.destination, f"copy.{topic}"), "the first copy has records")
         with frozen(running_copy().pid):
-            write(clusters.source, topic, records(10, 1))  # which the first one leaves to the second
+            write(clusters.source, topic, records(10, 1))  # for the second copy only
             assert clusters.copy("--state", state)["complete"]
         write(clusters.source, topic, records(10, 1))
         code, document, _ = first.result()

@@ -1,4 +1,4 @@
-"""`headrace copy` from a cluster to files and back, as a person runs it."""
+"""Run `headrace copy` from a cluster to files and back, like an operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def records(first: int, count: int, partitions: int = 1) -> list[Record]:
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A copy that runs until it is stopped; killed in the end."""
+    """Run a copy within the context, and kill it at the end."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process

@@ -1,4 +1,4 @@
-"""What `headrace copy` says of an address that does not answer: a line at the beginning, one at the end."""
+"""Output of `headrace copy` for an address that does not respond: one line at first, one at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.deep
 
 @contextmanager
 def forwarding(port: int, address: str) -> Iterator[None]:
-    """What connects to the port talks to the address."""
+    """Forward connections at the port to the address."""
     host, _, number = address.rpartition(":")
     over = threading.Event()
     with socket.create_server(("127.0.0.1", port)) as listener:
@@ -68,7 +68,7 @@ def started(command: list[str], **environment: str) -> subprocess.Popen[str]:
 
 
 def told_by_a_copy(source: str, destination: str) -> list[str]:
-    """The lines of one that gives up."""
+    """Return the output lines of a copy that gives up."""
     sides = ["--source", source, "--destination", destination]
     command = [sys.executable, "-m", "headrace", "copy", "--topics", "x", "--rename", "y*", *sides]
     with started(command, HEADRACE_MIRROR__COPYING__REQUEST_TIMEOUT_SECONDS="7") as process:
@@ -81,7 +81,7 @@ def told_by_a_copy(source: str, destination: str) -> list[str]:
 def test_a_refusing_address_is_named_once_before_it_is_given_up() -> None:
     one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
     *begun, end = told_by_a_copy(one, two)
-    assert begun, "nothing was said before the end"
+    assert begun, "no output before the end"
     for line in begun:
         assert "Connection refused" in line
     assert len(set(begun)) == len(begun) <= 2
@@ -91,7 +91,7 @@ def test_a_refusing_address_is_named_once_before_it_is_given_up() -> None:
 def test_an_address_that_never_answers_is_named_once_before_it_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         *begun, end = told_by_a_copy(*(f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two)))
-    assert begun, "nothing was said before the end"
+    assert begun, "no output before the end"
     for line in begun:
         assert "does not answer" in line
     assert len(set(begun)) == len(begun) <= 2

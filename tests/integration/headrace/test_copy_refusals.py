@@ -1,4 +1,4 @@
-"""A copy up to the present ends of topics with records that their destination refuses."""
+"""Copies up to the current ends of topics with records that the destination rejects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 COUNT: Final = 240
 OPEN: Final = str(2**63 - 1)
 REFUSED: Final = {"time": (3, 11, 100, 239), "keys": (0, 5, 6, 200), "large": (17, 130)}
-"""Offsets at fault by topic: in one batch with good records, the first and the last of all among them."""
+"""Offsets of invalid records by topic, in one batch with valid ones; some are its first or last."""
 LIMITS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "time": ({"message_timestamp_after_max_ms": OPEN}, {"message_timestamp_after_max_ms": "60000"}),
     "keys": ({}, {"cleanup_policy": "compact"}),
@@ -35,7 +35,7 @@ def clusters(kafka_pair: KafkaPair, tmp_path: Path) -> Clusters:
 
 
 def contents(kind: str) -> list[Record]:
-    """Records of a topic, those at fault among them."""
+    """Return the records of a topic, including the invalid ones."""
     found = [Record(0, b"k%d" % n, b"value %d" % n, (), NOW + n) for n in range(COUNT)]
     fault: dict[str, dict[str, Any]] = {
         "time": {"timestamp_ms": NOW + 86_400_000},
@@ -57,7 +57,7 @@ def fill(clusters: Clusters, destinations: Iterable[str]) -> None:
 
 
 def check(clusters: Clusters, name: str, document: Mapping[str, Any], offset_class: str) -> None:
-    """Exactly the records at fault are left out, in order, and every offset is accounted for."""
+    """Check that exactly the invalid records are skipped, in order, and every offset is accounted for."""
     lanes = {lane["topic"]: lane for lane in document["partitions"]}
     for kind, faults in REFUSED.items():
         topic = f"{clusters.prefix}-{kind}"
@@ -70,7 +70,7 @@ def check(clusters: Clusters, name: str, document: Mapping[str, Any], offset_cla
 
 
 def check_verdict(clusters: Clusters, name: str, state: str) -> None:
-    """With the state a copy is equal but for the records at fault, which are told."""
+    """Check that with the state a copy is equal except for the reported invalid records."""
     for way in ((), ("--hash", "50")):
         code, verdict, _ = clusters.run("verify", "--rename", f"{name}.*", "--state", state, *way)
         found = {one["topic"].removeprefix(f"{clusters.prefix}-"): one for one in verdict["partitions"]}

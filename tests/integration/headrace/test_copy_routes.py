@@ -1,4 +1,4 @@
-"""What `headrace copy` does not copy: a cluster onto itself, its own copies, Headrace's own topics."""
+"""Topics that `headrace copy` does not copy: a cluster to itself, its own copies, Headrace's own topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clusters(kafka_pair: KafkaPair, tmp_path: Path) -> Clusters:
 
 
 def test_a_cluster_is_not_copied_onto_itself_nor_headraces_own_topics_by_accident(clusters: Clusters) -> None:
-    """The two names of one cluster, and copies within it, are found out before anything is written."""
+    """Two names of one cluster, and copies within it, are detected before anything is written."""
     topic, other_name = f"{clusters.prefix}-t", f"localhost:{clusters.source.rpartition(':')[2]}"
     make_topic(clusters.source, topic, 1, retention_ms="-1")
     write(clusters.source, topic, records(10, 1))

@@ -1,4 +1,4 @@
-"""`headrace demo` without a person in front of it: in the background, and after a failure."""
+"""Run `headrace demo` without a terminal: in the background, and after a failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_demonstration_that_cannot_begin_says_why_in_the_log_and_in_the_report
         taken.listen()
         line = f"{sys.executable} -m headrace demo --keep --port-offset {offset}"
         shell = f"(nohup {line}; echo {END} $?) > {log} 2>&1 <&- &"
-        # The shell ends at once; what it has started goes on without it.
+        # The shell exits at once, and its background process continues.
         subprocess.run(["sh", "-c", shell], cwd=tmp_path, check=True, start_new_session=True)
         wait_until(lambda: log.exists() and END in log.read_text(), "the demonstration ends")
     told = log.read_text()
@@ -45,7 +45,7 @@ def test_a_demonstration_that_cannot_begin_says_why_in_the_log_and_in_the_report
 
 
 class TwoServers(DemoProcesses):
-    """A demonstration without the cluster that Pinot reads. Of the servers that come up one dies."""
+    """Demonstration without the cluster that Pinot reads. One of the started servers dies."""
 
     def start_stack(self) -> None:
         self.stack.up(("zookeeper", "source"), fresh=True)

@@ -1,4 +1,4 @@
-"""`headrace import-brooklin` between the trees of two services in a real ZooKeeper."""
+"""Run `headrace import-brooklin` between the trees of two services in a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class World:
         return {one.datastream.name: one.datastream for one in DefinitionStore(self.ours).all().readable}
 
     def everything_in_brooklin(self) -> Mapping[str, tuple[bytes, object]]:
-        """Data and the whole stat of every node, which tells any write, below it too."""
+        """Return the data and the whole stat of every node, which reveals any write at or below it."""
         return dict(self._walk(f"/{self.name}"))
 
     def _walk(self, path: str) -> Iterator[tuple[str, tuple[bytes, object]]]:

@@ -1,4 +1,4 @@
-"""Tokens of a provider whose keys are read from a real listener, and calls with them to another one."""
+"""Tokens of an OIDC provider with keys at a real listener, and requests with them to another one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 FILES: Final = Path(__file__).parents[2] / "data/tls/rest"
 GZIP: Final = b"\x1f\x8b"
-"""First bytes of compressed content."""
+"""First bytes of gzip data."""
 ISSUER: Final = "https://id.example.com/realms/company"
 ES_KEY: Final = ec.generate_private_key(ec.SECP256R1())
 RS_KEY: Final = rsa.generate_private_key(65_537, 2_048)
@@ -42,8 +42,10 @@ RS_KEY: Final = rsa.generate_private_key(65_537, 2_048)
 
 @dataclass
 class Provider:
-    """Shows keys, and signs with them. `answer`: what it sends of its set of keys; `ends`: lets go of a call
-    that it holds on to."""
+    """OIDC provider with keys and signed tokens. `answer`: changes its key set document.
+
+    `ends`: releases a blocked request.
+    """
 
     host: str
     port: int = 0
@@ -56,7 +58,7 @@ class Provider:
     answer: Callable[[bytes], bytes] = lambda document: document
 
     def document(self) -> bytes:
-        """Its keys (RFC 7517)."""
+        """Return its key set (RFC 7517)."""
         shown = []
         for name, key in self.keys.items():
             kind = jwt.algorithms.ECAlgorithm if name.startswith("ec") else jwt.algorithms.RSAAlgorithm
@@ -64,7 +66,7 @@ class Provider:
         return json.dumps({"keys": shown}).encode()
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """What an operator writes about it."""
+        """Return the settings of an operator for it."""
         return {
             "issuer": ISSUER,
             "audience": "headrace",
@@ -74,7 +76,7 @@ class Provider:
         }
 
     def token(self, name: str, **claims: Any) -> str:
-        """Somebody's."""
+        """Return a signed token of alice."""
         now = self.clock.now_ms() // 1_000
         found = {"iss": ISSUER, "aud": "headrace", "sub": "alice", "groups": ["readers"], "exp": now + 300}
         algorithm = "ES256" if name.startswith("ec") else "RS256"
@@ -99,7 +101,7 @@ def listening(context: ssl.SSLContext | None = None, host: str = "127.0.0.1") ->
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name
-            """What is asked is in `asked`."""
+            """Log nothing: `asked` has the requests."""
 
     server = ThreadingHTTPServer((host, 0), Handler)
     if context is not None:
@@ -124,11 +126,11 @@ def provider() -> Iterator[Provider]:
 
 
 class TestTokensOfAProvider:
-    """Calls of a real listener, by what the provider at another one shows."""
+    """Requests to a real listener, with keys of a provider at another one."""
 
     @pytest.fixture
     def call(self, provider: Provider) -> Iterator[Callable[..., httpx.Response]]:
-        """A call with a token of its own."""
+        """Yield a function that sends a request with a token."""
         api = ApiSettings.model_validate({"access": {"oidc": provider.settings()}})
         access = access_of_settings(api, "", provider.clock, Health())
         server = RestServer("127.0.0.1", 0)
@@ -208,14 +210,17 @@ class TestTokensOfAProvider:
 def test_what_is_no_set_of_keys_lets_nobody_in(
     provider: Provider, status: int, answer: Callable[[bytes], bytes], reason: str
 ) -> None:
-    """Each for a reason of its own, which the log has: no redirect is followed, nothing else than an answer
-    with 200 is read, and no more of it than keys may be."""
+    """Each case is logged with its own reason.
+
+    Redirects are not followed, only responses with status 200 are read, and only up to the size limit of key
+    sets.
+    """
     provider.status, provider.answer = status, answer
     with capture_logs() as logged:
         issuer = issuer_of(OidcSettings.model_validate(provider.settings()), provider.clock)
         with pytest.raises(Unreachable):
             issuer.principal_of(provider.token("ec"))
-        # The first reading, and that of a token of which no key is known. Others may still log theirs.
+        # At start and for a token with an unknown key. Other providers may still log theirs.
         wait_until(lambda: sum(reason in str(one.get("reason")) for one in logged) >= 2, reason)
     assert provider.asked == ["/certs"] * 2
 

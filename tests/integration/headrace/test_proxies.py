@@ -1,4 +1,4 @@
-"""A proxy of the environment receives no plain request, and of requests by TLS only the destination."""
+"""Proxies of the environment receive no plain requests, and only the destination of TLS requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Listener:
             do_GET = do_POST = do_CONNECT = note  # noqa: N815 - names of http.server
 
             def log_message(self, *_: Any) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
         self.address = f"{LOOPBACK}:{self._server.server_port}"

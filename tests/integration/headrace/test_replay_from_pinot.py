@@ -41,7 +41,7 @@ def settings(pinot_server: PinotServer, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def clock() -> ManualClock:
-    """Stands at the beginning, as an hour may end while tests run."""
+    """Return a stopped clock, since an hour may end while tests run."""
     return ManualClock(SystemClock().now_ms())
 
 
@@ -52,9 +52,11 @@ def _asked_then(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair, clock: ManualClock) -> str:
-    """A cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried 50.
+    """Return a cluster with a load of 1000 B/s on partition 0 two hours ago, and 4000 an hour ago.
 
-    Of the five days before there are rollups only: 0 carried 100 B/s, in one hour of each day 700.
+    Partition 1 carried 50.
+
+    The five days before have rollups only: 0 carried 100 B/s, and 700 in one hour of each day.
     """
     apply_tables(pinot_server, kafka_pair.destination.address)
     cluster = fresh_name("replay")

@@ -1,4 +1,4 @@
-"""The tree of a service is deleted from a real ZooKeeper, under a session that lives on."""
+"""Deletion of a service's tree from a real ZooKeeper during a live session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.servers
 
 @pytest.fixture
 def nodes(zookeeper_server: ZooKeeperServer) -> Iterator[ZooKeeper]:
-    """A session below a root of the test's own."""
+    """Return a session below a root of this test."""
     made = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=f"/lost-{uuid4().hex[:8]}"))
     made.start()
     yield made
@@ -35,7 +35,7 @@ def nodes(zookeeper_server: ZooKeeperServer) -> Iterator[ZooKeeper]:
 
 
 class Watching:
-    """A watch of an instance, and what it has reported."""
+    """A watch of an instance, and its reports."""
 
     def __init__(self, nodes: ZooKeeper, folder: Path) -> None:
         self._definitions = DefinitionStore(nodes)

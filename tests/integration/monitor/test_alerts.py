@@ -1,4 +1,4 @@
-"""The monitor as a process, and a receiver that listens: it calls somebody, whatever is away."""
+"""The monitor as a process with a real receiver: it sends alerts during any outage."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_a_service_that_is_away_is_an_alert_which_ends_by_itself_when_the_monito
         assert fires() == [BLIND.name]
         first = receiver.requests[0].document[0]
         assert "no response" in first["annotations"]["description"]
-        wait_until(lambda: len(receiver.requests) > 2, "it is refreshed")
+        wait_until(lambda: len(receiver.requests) > 2, "the alert is refreshed")
         refreshed = receiver.requests[-1].document[0]
         assert refreshed["startsAt"] == first["startsAt"]
         assert refreshed["endsAt"] > first["endsAt"]
         wait_until(lambda: 'headrace_alerts_waiting{receiver="webhook/away"} 1.0' in metrics())
         assert 'headrace_alerts_firing{alertname="HeadraceNothingJudged"} 1.0' in metrics()
         assert process.stop() == 0
-    wait_until(lambda: not fires(), "nobody refreshes it")
+    wait_until(lambda: not fires(), "the alert has expired")
     lines = log.read_text()
     assert "cannot deliver alerts" in lines
     assert "/secret" not in lines

@@ -1,4 +1,4 @@
-"""What the monitor reads of Pinot: datastreams that share tasks, lanes that have said nothing of late."""
+"""Measurements read from Pinot: datastreams that share tasks, and lanes without recent reports."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
 def _assert_the_same_past(
     written: TopicMeasurements, stored: PinotMeasurements, source: Source, now_ms: int
 ) -> None:
-    """Also of minutes, which is what is asked for."""
+    """Compare the past of whole minutes too, since the monitor queries these."""
     minutes = [
         TimeRangePiece(at - 60_000, at) for at in range(now_ms // 60_000 * 60_000, now_ms - 120_000, -60_000)
     ]
@@ -138,7 +138,7 @@ def _assert_the_same_past(
 def _assert_the_same_where_pinot_adds_up_topics(
     stored: PinotMeasurements, source: Source, past: TopicLatencySums, now_ms: int
 ) -> None:
-    """Also while others are told apart by topic."""
+    """Compare also while other sources are read by topic."""
     every, other = (
         ObjectiveSubject(LatencyObjective(1000), source, TopicSelection(".*")),
         Source("nobody", "else"),
@@ -168,11 +168,11 @@ def _assert_the_same_with_what_is_late_alone(
     subjects: Mapping[str, ObjectiveSubject],
     standings: Mapping[str, ObjectiveStatus],
 ) -> None:
-    """Ages that are late for nobody stay at Pinot, and change no verdict."""
+    """Check that ages below every objective are not read from Pinot, and change no verdict."""
     whole, late = stored.observe(60.0), stored.observe(60.0, 1_000)
     assert {name: judge(one, observed(one, late)).standing for name, one in subjects.items()} == standings
     for name, one in whole[source].items():
-        # That of a lane which has fallen silent is read, whatever it is.
+        # The age of a lane without recent reports is always read.
         assert late[source][name].lag_ms == one.lag_ms or max(one.lag_ms, late[source][name].lag_ms) <= 1_000
     assert {name: one.unaged for name, one in late[source].items()} == {
         name: one.unaged for name, one in whole[source].items()

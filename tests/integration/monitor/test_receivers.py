@@ -1,7 +1,7 @@
-"""Adapters of receivers against what listens on loopback.
+"""Adapters of alert receivers with servers on loopback.
 
-An Alertmanager is asked itself where its binary is on the PATH (`prometheus-alertmanager` of Debian), and
-besides that always what takes its place: `CheckingAlertmanager`, which has its checks.
+The tests of Alertmanager run with `CheckingAlertmanager`, which has its checks, and with Alertmanager itself
+if its binary is on the PATH (Debian's `prometheus-alertmanager`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) 
 
 
 def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: str) -> None:
-    """By an hour, between the beginning of an alert and its news."""
+    """The clock goes back by an hour between the start of an alert and its resolution."""
     receiver = Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager)))
     notice = a_notice("from the future", since_ms=now() + 3_600_000)
     receiver.send([notice], now())
@@ -118,7 +118,7 @@ def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: s
 
 
 def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
-    """As when the monitor has died."""
+    """A dead monitor does not refresh its alerts."""
     chosen = AlertmanagerSettings(url=SecretStr(alertmanager), refresh_seconds=0.3)
     Alertmanager(chosen).send([a_notice("left")], now())
     wait_until(lambda: not shown(alertmanager, "left"))
@@ -355,7 +355,7 @@ def test_a_mail_server_that_does_not_finish_is_left(beginning: bytes, drop: byte
 
 def test_a_mail_server_that_does_not_finish_with_tls_is_left() -> None:
     hello = b"220 here\r\n250-here\r\n250 STARTTLS\r\n220 go\r\n"
-    record = b"\x16\x03\x03\x40\x00"  # the beginning of a long one
+    record = b"\x16\x03\x03\x40\x00"  # the beginning of a long record
     with MailServer() as server, dripping(hello, record) as port, pytest.raises(TimedOut):
         Mail(mail_settings(server, port=port, timeout_seconds=0.3)).send([a_notice()], now())
 
@@ -375,7 +375,7 @@ def test_a_mail_server_that_answers_late_at_its_second_address_is_left(
 
 @contextmanager
 def taking_nobody() -> Iterator[int]:
-    """The port of a listener whose queue is full: who connects to it waits."""
+    """Yield the port of a listener with a full queue, to which connections wait."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=0))
         for _ in range(4):

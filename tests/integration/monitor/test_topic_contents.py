@@ -45,7 +45,7 @@ def topic(source_kafka: Servers) -> str:
 
 
 def reader(kafka: Servers, topic: str, **ranges: tuple[int, int]) -> TopicContents:
-    """Of both partitions as a whole, or of the ranges given: `p0=(2, 5)`."""
+    """Return the contents of both partitions, or of the given ranges: `p0=(2, 5)`."""
     parts = {int(name.removeprefix("p")): one for name, one in ranges.items()} or {0: WHOLE, 1: WHOLE}
     return TopicContents(KafkaCluster(bootstrap_servers=kafka.address), topic, parts, PATIENCE_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What the monitor reads of the metrics topic itself, on a real cluster."""
+"""Measurements read directly from the metrics topic on a real cluster."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_the_windows_of_a_turn_are_of_one_look(
     write(source_kafka, topic, a_row(0, clock))
     assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 10
     assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
-    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 20, "another turn"
+    assert reader.observe(5 * WINDOW)[SOURCE]["t"].records == 20, "the next turn has no new rows"
     write(source_kafka, topic, a_row(0, clock))
     clock.advance(1)
-    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "a turn that asks for other windows"
+    assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "a turn with other windows has no new rows"
 
 
 def test_pieces_of_the_last_hour_are_read_back(
@@ -112,11 +112,11 @@ def test_pieces_of_the_last_hour_are_read_back(
         return reader.past(TimeRangePiece(until_ms - 60_000, until_ms), [1_000]).records
 
     assert records(0) == [10]
-    assert records(5) == [10], "read again, from further back"
+    assert records(5) == [10], "not read again from further back"
     monkeypatch.setattr(topic_measurements, "_MOST_ROWS", 2)
     with pytest.raises(AnalyticsError, match="has 3 rows since"):
         records(50)
-    assert records(5) == [10], "what was read is kept"
+    assert records(5) == [10], "rows read before were dropped"
     monkeypatch.undo()
     assert list(records(50)) == [10]
     assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
@@ -128,7 +128,7 @@ def test_pieces_of_the_last_hour_are_read_back(
     clock.advance(700)
     minute_ms = (now_ms - 1_000) // 60_000 * 60_000
     found = reader.past(TimeRangePiece(minute_ms, minute_ms + 60_000), [1_000])
-    assert found.records == [20], "rows of the time in which nothing was read are read back"
+    assert found.records == [20], "rows of the time without reads are missing"
 
 
 def test_what_is_no_measurement_is_left_out(

@@ -1,4 +1,4 @@
-"""Tables of the session's Pinot, and rows in them."""
+"""Tables of the shared Pinot, and rows in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers import KafkaPair
 
 @pytest.fixture(scope="session")
 def metrics_world(pinot_server: PinotServer, kafka_pair: KafkaPair) -> Iterator[MetricsWorld]:
-    """Tables that ingest from the destination cluster, and a client."""
+    """Return tables that ingest from the destination cluster, and a client."""
     apply_tables(pinot_server, kafka_pair.destination.address)
     client = PinotClient(pinot_settings(pinot_server))
     yield MetricsWorld(client, kafka_pair.destination.address)

@@ -1,4 +1,4 @@
-"""The questions of the boards for Grafana, asked of a real Pinot as Grafana would."""
+"""The queries of the Grafana dashboards, sent to a real Pinot like Grafana does."""
 
 from __future__ import annotations
 

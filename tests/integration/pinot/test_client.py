@@ -1,4 +1,4 @@
-"""An answer is whole or it is an exception, from a real Pinot and from one that is not there."""
+"""Responses of Pinot are complete or raise an error, with a real Pinot and an unreachable one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ WHOLE: dict[str, Any] = {
 
 
 def in_turn(*answers: dict[str, Any]) -> Callable[[str], bytes]:
-    """These answers, the last one for ever: what a Pinot in trouble sends."""
+    """Return a handler that sends these responses, the last one repeatedly, like a failing Pinot."""
     left = list(answers)
     return lambda _: json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode()
 

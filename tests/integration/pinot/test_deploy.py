@@ -1,4 +1,4 @@
-"""Applying tables to a real Pinot: once, again, changed, and refused."""
+"""Application of tables to a real Pinot: first, repeated, changed, and rejected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def client(pinot_server: PinotServer) -> Iterator[PinotClient]:
 
 
 def shown(client: PinotClient, table: Table) -> int:
-    """Rows of the table; -1 while it is being made."""
+    """Return the number of rows of the table; -1 while it is being created."""
     try:
         return int(client.ask(f"select count(*) from {table.name} limit 1").rows[0][0])
     except (AnalyticsError, NotFound):
@@ -109,7 +109,7 @@ def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowher
         kafka_pair.destination.address, table.topic, 3650, kafka_properties={"ssl.key.password": "right"}
     )
     apply(controller, {table: by_value})
-    wait_until(lambda: shown(client, table) == 0, "the segments of the table are there")
+    wait_until(lambda: shown(client, table) == 0, "the table has segments")
     placement = replace(by_value, kafka_properties={"ssl.key.password": "${PATH}"})
     assert [change.step for change in apply(controller, {table: placement})] == [
         DeploymentStep.UNCHANGED,
@@ -120,4 +120,4 @@ def test_secrets_by_reference_are_values_of_pinots_environment_and_stored_nowher
     stored = controller.table(table.name)
     assert stored is not None
     (stream,) = stored["ingestionConfig"]["streamIngestionConfig"]["streamConfigMaps"]
-    assert stream["ssl.key.password"] == os.environ["PATH"], "as Pinot's consumers get it"
+    assert stream["ssl.key.password"] == os.environ["PATH"], "Pinot's consumers get another value"

@@ -1,4 +1,4 @@
-"""Loads by hour and latencies by step, of rows whose answers are known."""
+"""Hourly loads and latency per step, for rows with known results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every typed query over rows whose answers are known."""
+"""Every typed query on rows with known results."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_rates_of_partitions(metrics_world: MetricsWorld) -> None:
         ]
         for one in found:
             assert (one.samples, one.inflow, one.sampled, one.shrunk) == (20, inflow, 50.0, 1)
-            assert (one.growth_bytes, one.growth_ms) == (19_000.0, 190_000)  # one came in before the range
+            assert (one.growth_bytes, one.growth_ms) == (19_000.0, 190_000)  # one growth was before the range
             assert (one.newest_ms, one.size_bytes) == (HOUR + 190_000, 19_000.0)
             assert one.messages == (None if one.kafka_partition == 3 else 10.0)
     assert [one.topic for one in partition_rates(client, cluster, ALL, topics=["t1"])] == ["t1", "t1"]
@@ -167,7 +167,7 @@ def test_movers_are_ordered_by_how_much_the_day_changed(metrics_world: MetricsWo
 
 
 def test_hours_without_samples_move_nothing(metrics_world: MetricsWorld) -> None:
-    """A partition sampled for three hours of the day before, and one that was not sampled then at all."""
+    """One partition was sampled for three hours of the day before, another not at all on that day."""
     cluster = fresh_name("gaps")
     hours = [a_rollup(cluster, 0, HOUR - back * HOUR_MS, 100.0) for back in range(27)]
     hours += [a_rollup(cluster, 1, HOUR - back * HOUR_MS, 100.0) for back in range(24)]
@@ -297,12 +297,12 @@ def test_an_incident_is_there_once_in_its_newest_state(metrics_world: MetricsWor
     def found() -> list[IncidentRow]:
         return incidents(metrics_world.client, ALL, datastream=name)
 
-    wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both, the newest first")
+    wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both incidents, newest first")
     lasts, ended = found()
     assert (lasts.closed_ms, lasts.budget_spent, lasts.worst_ms) == (None, None, None)
     assert (lasts.records_delivered, lasts.records_late) == (None, None)
     assert (ended.records_delivered, ended.records_late) == (40, 2.5)
     assert (ended.closed_ms, ended.budget_spent, ended.bad_seconds) == (HOUR + 60_000, 0.25, 60.0)
     assert json.loads(ended.evidence) == {"a": 1.5}
-    assert len(ended.timeline) > 512, "Pinot cuts no text"
+    assert len(ended.timeline) > 512, "Pinot truncated a text"
     assert [one["text"] for one in json.loads(ended.timeline)] == [one.text for one in over.timeline]

@@ -1,4 +1,4 @@
-"""The bundle for Superset, imported into a real one that asks a real Pinot."""
+"""The Superset bundle, imported into a real Superset that queries a real Pinot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_chart_has_something_to_show(
     packed = tmp_path / "headrace.zip"
     main([str(packed)])
     superset.take(packed)
-    superset.take(packed)  # what was imported before is replaced
+    superset.take(packed)  # replaces the previous import
 
     start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (HOUR, HOUR + HOUR_MS))
     answers = superset.answers(
@@ -48,6 +48,6 @@ def test_every_chart_has_something_to_show(
     assert [(one["kafka_partition"], one["samples"]) for one in busiest] == [(0, 3), (1, 3)]
     for title, by in (("Busiest partitions", "p95_bytes_per_second"), ("Skewed topics", "skew")):
         shown = [one[by] for one in answers[title]["rows"]]
-        assert shown == sorted(shown, reverse=True), f"{title}: the largest first"
+        assert shown == sorted(shown, reverse=True), f"{title}: not in descending order"
     (skewed,) = [one for one in answers["Skewed topics"]["rows"] if one["cluster"] == cluster]
     assert (skewed["skew"], skewed["partitions"]) == (9 / 5, 2)

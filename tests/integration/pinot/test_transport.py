@@ -37,7 +37,7 @@ def bounded(settings: PinotSettings) -> PinotSettings:
 
 
 def bomb(mebibytes: int) -> bytes:
-    """Spaces, a thousandth of their size."""
+    """Return gzip data of spaces, compressed to a thousandth."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return b"".join([*(packer.compress(b" " * 1_048_576) for _ in range(mebibytes)), packer.flush()])
 

@@ -1,4 +1,4 @@
-"""One Spark session and one set of tables for all tests of this wing."""
+"""Spark session and tables shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers import KafkaPair
 def spark(
     spark_variables: dict[str, str], stack_jars: Callable[[str], tuple[Path, ...]]
 ) -> Iterator[SparkSession]:
-    """A local Spark with the Kafka and Avro connectors."""
+    """Start a local Spark with the Kafka and Avro connectors."""
     os.environ.update(spark_variables)
     jars = [str(path) for path in stack_jars("spark")]
     session = open_session(JobSettings(driver_memory="1g", quick_start=True), jars)
@@ -38,7 +38,7 @@ def spark(
 
 @pytest.fixture(scope="session")
 def pinot_client(pinot_server: PinotServer, kafka_pair: KafkaPair) -> Iterator[PinotClient]:
-    """A client of the session's Pinot, whose tables ingest from the destination cluster."""
+    """Return a client of the shared Pinot, whose tables ingest from the destination cluster."""
     apply_tables(pinot_server, kafka_pair.destination.address)
     client = PinotClient(pinot_settings(pinot_server))
     yield client

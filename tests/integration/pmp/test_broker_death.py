@@ -1,4 +1,4 @@
-"""Replays of the recording with a broker that dies and returns, through the job, Pinot and the provider."""
+"""Replays of the recording with a broker failure, through the job, Pinot and the provider."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOLERATED = 0.05
 
 @pytest.fixture(scope="module")
 def replays() -> dict[str, Recording]:
-    """A cluster for every death."""
+    """Return a cluster for every failure."""
     return {fresh_name("death"): replay(death) for death in DEATHS.values()}
 
 
@@ -42,7 +42,7 @@ def provider(
     replays: dict[str, Recording],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> PinotLoadProvider:
-    """What the leader would ask, when all samples are in Pinot."""
+    """Return the leader's load provider, with all samples in Pinot."""
     source = KafkaCluster(bootstrap_servers=kafka_pair.source.address)
     settings = PmpSettings(
         clusters={name: SampledCluster(samples_topic=f"__{name}") for name in replays},

@@ -1,4 +1,4 @@
-"""The job from Kafka to Kafka: three clusters, both topics of each, malformed values, repeated ones."""
+"""The job from Kafka to Kafka: three clusters with both topics, malformed and repeated values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START_MS = 1_795_000_000_000
 
 
 class World:
-    """Names of one test, on the session's two brokers."""
+    """Names of one test on the shared brokers."""
 
     def __init__(self, kafka: KafkaPair, folder: Path, *names: str, partitions: int = 4) -> None:
         self.kafka = kafka
@@ -78,7 +78,7 @@ class World:
         return [start_stream(spark, self.settings, stream) for stream in found.values()]
 
     def run(self, spark: SparkSession) -> None:
-        """Read everything that is there, then stop."""
+        """Read everything up to the current ends, then stop."""
         queries = self.start(spark)
         try:
             for query in queries:
@@ -174,7 +174,7 @@ def test_malformed_values_go_to_the_dead_letters_and_stop_nothing(
 def test_a_value_as_large_as_its_topic_allows_is_cut_and_holds_up_nobody(
     spark: SparkSession, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
-    """With its headers it would be larger than a record of the dead-letter topic may be, at every attempt."""
+    """Including headers it would exceed the record limit of the dead-letter topic at every attempt."""
     world = World(kafka_pair, tmp_path, "east", partitions=1)
     good = encode(a_sample())
     large = good + b"x" * (1_048_450 - len(good))
@@ -239,7 +239,7 @@ def test_growth_is_known_across_a_restart_and_a_batch_that_is_repeated(
     commits = tmp_path / "samples" / "east" / "commits"
     newest = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda p: int(p.name))
     for path in (newest, commits / f".{newest.name}.crc"):
-        path.unlink(missing_ok=True)  # as if the job had been killed between writing and committing
+        path.unlink(missing_ok=True)  # as if the job had been killed between write and commit
     world.run(spark)
     rows = sorted((row["time_ms"], row["growth_bytes"], row["growth_ms"]) for row in world.rows())
     repeated = (START_MS + 1000, 500.0, 1000)
@@ -261,7 +261,7 @@ def test_many_rounds_on_one_partition_are_read_in_order_of_their_times(
     rows = world.rows()
     assert len(rows) == len(rounds)
     assert all(row["growth_bytes"] * 10 == row["growth_ms"] for row in rows)
-    assert sum(row["growth_ms"] == 0 for row in rows) <= 3 * 40  # the first of a partition in a batch
+    assert sum(row["growth_ms"] == 0 for row in rows) <= 3 * 40  # the first sample of a partition in a batch
 
 
 def test_samples_that_are_older_than_their_table_keeps_are_counted_and_left_out(

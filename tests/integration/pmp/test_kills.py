@@ -1,4 +1,4 @@
-"""SIGKILL to the job and to Pinot, and restarts of the brokers, while samples pour in."""
+"""Kills of the job and of Pinot, and restarts of the brokers, during a stream of samples."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _config(folder: Path, kafkas: dict[str, KafkaCluster], pinot: PinotServer) -
 
 
 class SampleWriter:
-    """Writes rounds of samples of every cluster until told to stop; some on the execution topic."""
+    """Writes rounds of samples of every cluster until stopped; some to the execution topic."""
 
     def __init__(self, kafkas: dict[str, KafkaCluster]) -> None:
         self._addresses = {name: kafka.address for name, kafka in kafkas.items()}
@@ -95,7 +95,7 @@ def _round(name: str, number: int) -> list[Sample]:
 
 
 class World:
-    """Two Kafkas, a Pinot and a job that belong to the test; two source clusters share a broker."""
+    """Two Kafka clusters, a Pinot and a job for this test; two source clusters share a broker."""
 
     def __init__(self, first: KafkaCluster, second: KafkaCluster, pinot: PinotServer, folder: Path) -> None:
         self.kafkas = {"east": first, "west": first, "north": second, "destination": second}
@@ -106,7 +106,7 @@ class World:
         self.job = ManagedProcess("pmp", command, log_file=folder / "pmp.log")
 
     def count(self, table: str = "partitionMetrics", what: str = "count(*)") -> int:
-        """-1 while Pinot does not answer."""
+        """Return the result of a query; -1 while Pinot does not respond."""
         try:
             return int(self.client.ask(f"select {what} from {table} limit 1").rows[0][0])
         except HeadraceError:
@@ -143,7 +143,7 @@ def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
     try:
         world.job.start()
         world.wait_for_more("samples reach Pinot")
-        world.job.kill()  # SIGKILL
+        world.job.kill()
         world.job.start()
         world.pinot.kill()
         world.pinot.start()
@@ -151,7 +151,7 @@ def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
         for kafka in (world.kafkas["east"], world.kafkas["destination"]):
             kafka.stop()
             kafka.start()
-        world.job.kill()  # SIGKILL
+        world.job.kill()
         world.job.start()
         world.wait_for_more("samples flow after the restart of both brokers")
     finally:

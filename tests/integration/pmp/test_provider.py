@@ -1,4 +1,4 @@
-"""What the assigner is told: fresh, stale, incomplete, misnamed, and while Pinot is away."""
+"""Loads for the assigner: fresh, stale, incomplete, misnamed, and while Pinot is down."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDERS = [TopicPartition("orders", number) for number in range(3)]
 
 
 class StoppedClock:
-    """A clock that a test moves."""
+    """Clock that the test sets."""
 
     def __init__(self, now_ms: int = NOW) -> None:
         self.ms = now_ms
@@ -56,7 +56,7 @@ def metrics_world(pinot_client: PinotClient, kafka_pair: KafkaPair) -> MetricsWo
 
 @pytest.fixture
 def nowhere() -> Iterator[PinotClient]:
-    """A client of a Pinot that is not there."""
+    """Return a client of an unreachable Pinot."""
     with closing(PinotClient(PinotSettings(broker=f"127.0.0.1:{free_ports(1)[0]}", attempts=1))) as client:
         yield client
 
@@ -127,7 +127,7 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
 def test_a_provider_that_starts_while_samples_are_away_uses_the_same_hour_of_earlier_weeks(
     metrics_world: MetricsWorld,
 ) -> None:
-    """As a new leader does: it has no answer of before, and the sampler died more than a window ago."""
+    """A new leader starts like this: without earlier results, long after the sampler failed."""
     cluster, hour, week = fresh_name("seasonal"), NOW // HOUR_MS * HOUR_MS, 7 * 24 * HOUR_MS
     weeks = [a_rollup(cluster, 0, hour - back * week, 100.0 * back) for back in (1, 2, 3)]
     yesterday = [a_rollup(cluster, 1, hour - 24 * HOUR_MS, 70.0)]
@@ -150,7 +150,7 @@ def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: Metrics
         for number in range(4)
     ]
     metrics_world.put(PARTITION_METRICS, rows)
-    copied = [  # partition 0 through the whole window, 1 too far behind, 2 of unknown lag, 3 in one turn only
+    copied = [  # 0: in the whole window; 1: far behind; 2: unknown lag; 3: in one turn only
         a_measurement("d", cluster, n, NOW - 5000 * turn, latency_ms=1, lag=lag)
         for n, lag, turns in ((0, 5, 119), (1, 99_000, 119), (2, -1, 119), (3, 5, 1))
         for turn in range(1, turns + 1)
@@ -201,7 +201,7 @@ def test_a_long_window_is_answered_from_the_rollups(metrics_world: MetricsWorld)
 
 
 def test_of_the_hour_in_which_a_long_window_begins_its_share_counts(metrics_world: MetricsWorld) -> None:
-    """Three hours up to 35 minutes past: 25 minutes of the first hour, which carried far more."""
+    """The window is three hours up to 35 minutes past: 25 minutes of the first hour, which had more load."""
     cluster = ClusterRef(fresh_name("cut"))
     hour = NOW // HOUR_MS * HOUR_MS
     now = hour + 35 * 60_000
@@ -321,7 +321,7 @@ def test_a_moved_partition_belongs_to_its_newest_broker(metrics_world: MetricsWo
         for number, back, broker, rate in (
             (0, 0, 1, 100.0),
             (1, 0, 2, 500.0),
-            (2, 10_000, 9, 500.0),  # led by 9 and since then by 2: the largest number is not the newest
+            (2, 10_000, 9, 500.0),  # led by 9 and later by 2: the highest number is not the newest
             (2, 0, 2, 500.0),
         )
     ]
@@ -349,8 +349,8 @@ def test_a_growth_from_before_the_window_counts_for_its_share_and_silence_is_mar
         )
         for number, steps in {
             0: [(back, 10_000) for back in range(0, 60_000, 10_000)],
-            1: [(0, 10_000), (10_000, 10_000), (20_000, 200_000)],  # returned: 180 s of it are older
-            2: [(back, 10_000) for back in range(30_000, 60_000, 10_000)],  # died half a minute ago
+            1: [(0, 10_000), (10_000, 10_000), (20_000, 200_000)],  # returned; mostly before the window
+            2: [(back, 10_000) for back in range(30_000, 60_000, 10_000)],  # failed half a minute ago
         }.items()
         for back, growth_ms in steps
     ]

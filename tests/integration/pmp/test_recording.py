@@ -1,4 +1,4 @@
-"""A real Cruise Control's samples, replayed through the job and Pinot, against what was really written."""
+"""A recording of a real Cruise Control, replayed through the job and Pinot, compared with the real writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_BYTES_PER_SECOND = 500
 
 
 class Truth:
-    """Bytes that the log of each partition had, at any moment."""
+    """Log size of each partition at any time."""
 
     def __init__(self) -> None:
         lines = [line for line in recorded_truth() if "log" in line]
@@ -42,7 +42,7 @@ class Truth:
         self._points = {key: np.array(values, float) for key, values in points.items()}
 
     def rate(self, topic: str, number: int, until_ms: int) -> float | None:
-        """Bytes per second in the minute up to then; None for a partition younger than that."""
+        """Return the bytes per second of the preceding minute; None for a younger partition."""
         points = self._points[topic, number]
         if points[0, 0] > until_ms - MINUTE_MS:
             return None
@@ -50,7 +50,7 @@ class Truth:
         return float(ends[1] - ends[0]) / 60
 
     def step_ms(self) -> int:
-        """When two partitions of cc_skew changed their rates."""
+        """Return the time at which two partitions of cc_skew changed their rates."""
         (line,) = (x for x in recorded_truth() if "cc_skew p0" in x.get("event", ""))
         return int(line["t_ms"])
 
@@ -68,7 +68,7 @@ def loads(
     pinot_client: PinotClient,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
-    """`headrace pmp loads` over the replayed recording, as a function of the window's end."""
+    """Return `headrace pmp loads` for the replayed recording, as a function of the window's end."""
     folder = tmp_path_factory.mktemp("recording")
     cluster = fresh_name("recorded")
     source, destination = kafka_pair.source.address, kafka_pair.destination.address
@@ -129,7 +129,7 @@ def _topic_of(record: dict[str, Any]) -> str:
 
 
 def _window_ends(truth: Truth) -> list[int]:
-    """One-minute windows after the second minute, at times of samples."""
+    """Return ends of one-minute windows at sample times, after the second minute."""
     times = sorted({record["timestamp"] for record in recorded_samples()})
     return [t for t in times if truth.begin_ms + 3 * MINUTE_MS <= t <= truth.end_ms][::4]
 
@@ -171,5 +171,5 @@ def test_messages_follow_the_bytes(truth: Truth, loads: Any) -> None:
     until_ms = _window_ends(truth)[0]
     answer = loads(until_ms)
     quiet, busy = answer["cc_skew", 7], answer["cc_skew", 0]
-    assert 0.5 < quiet["messages_in_per_second"] < 2  # 1 record a second was written
-    assert 350 < busy["messages_in_per_second"] < 450  # 400 were
+    assert 0.5 < quiet["messages_in_per_second"] < 2  # 1 record per second was written
+    assert 350 < busy["messages_in_per_second"] < 450  # 400 records per second were written

@@ -1,4 +1,4 @@
-"""A Pinot that was restarted answers while it still reads its topic: the provider does not take that."""
+"""A restarted Pinot responds while it still reads its topic: the provider rejects its partial results."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_a_part_of_the_rows_is_never_taken_for_all_loads(
         assert {load.rate_source for load in before.loads.values()} == {RateSource.SLOPE}
 
         pinot.kill()
-        kafka.nodes[1].kill()  # what it holds cannot be read again
+        kafka.nodes[1].kill()  # its records cannot be read again
         pinot.start()
         part = range(1, len(rows))
-        wait_until(lambda: world.count(PARTITION_METRICS) in part, "a part of them", interval_seconds=0.05)
+        wait_until(lambda: world.count(PARTITION_METRICS) in part, "some of the rows", interval_seconds=0.05)
         found = knows.measured(CLUSTER, NOW, 3_600_000)
-        assert 0 < len(found.loads) < len(PARTITIONS), "a whole answer, by all that Pinot says of it"
+        assert 0 < len(found.loads) < len(PARTITIONS), "not a partial result that looks complete"
         kept = knows.loads(CLUSTER, PARTITIONS)
         assert rates(kept) == rates(before)
         assert {load.rate_source for load in kept.loads.values()} == {RateSource.HELD}

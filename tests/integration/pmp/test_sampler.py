@@ -1,4 +1,4 @@
-"""The sampler on real brokers: what it writes is what was written."""
+"""The sampler on real brokers: its samples match the writes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def a_sampler(
 
 
 def write(address: str, topic: str, partition: int, count: int, size: int = 1000) -> None:
-    """Random payloads, which do not compress."""
+    """Write random payloads, which do not compress."""
     produce(address, topic, [Record(partition, None, os.urandom(size), (), 0) for _ in range(count)])
 
 
@@ -66,7 +66,7 @@ def test_samples_say_what_was_written(kafka_pair: KafkaPair) -> None:
     make_topic(address, topic, 3)
     for partition in range(3):
         write(address, topic, partition, 1)
-    clock = ManualClock(SystemClock().now_ms())  # so that a look takes no time, and both rates have one
+    clock = ManualClock(SystemClock().now_ms())  # sampling takes no time, so that both rates are exact
     with a_sampler(address, samples, clock=clock) as sampler:
         assert sampler.round() == 0
         write(address, topic, 0, 100)

@@ -1,4 +1,4 @@
-"""Clusters of different health in one job, and clusters that come and go while it runs."""
+"""Healthy and failing clusters in one job, and clusters added and removed while it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class World:
-    """A running service whose configuration a test may change."""
+    """A running service whose configuration the test may change."""
 
     def __init__(self, spark: SparkSession, kafka: KafkaPair, folder: Path) -> None:
         self.prefix = fresh_name("service")
@@ -50,13 +50,13 @@ class World:
         self.service = self.a_service(spark, self.metrics)
 
     def a_service(self, spark: SparkSession, metrics: JobMetrics | None = None) -> PmpService:
-        """A service over this world's checkpoint folder."""
+        """Return a service with this checkpoint folder."""
         return PmpService(
             spark, lambda: Configuration(self.settings, self.clusters, 3650), SystemClock(), metrics
         )
 
     def add(self, name: str, address: str | None = None) -> str:
-        """A cluster by that name; its samples topic."""
+        """Add a cluster of that name; return its samples topic."""
         topic = f"__{self.prefix}-{name}"
         if address is None:
             make_topic(self.address, topic)
@@ -124,12 +124,12 @@ def test_clusters_come_and_go_while_the_job_runs(world: World) -> None:
     world.add("broken")
     world.clusters = {name: cluster for name, cluster in world.clusters.items() if name != "broken"}
     write_samples(world.address, second, [a_sample(time_ms=1_795_000_020_000)])
-    wait_until(lambda: len(world.rows()) == 4, "a wrong configuration stops nothing")
+    wait_until(lambda: len(world.rows()) == 4, "an invalid configuration stops nothing")
     world.remove("broken")
     world.settings = world.settings.model_copy(
         update={"clusters": world.settings.clusters | {"first": SampledCluster(samples_topic=first)}}
     )
-    wait_until(lambda: len(world.rows()) == 5, "the first goes on where it stopped")
+    wait_until(lambda: len(world.rows()) == 5, "the first cluster continues from its checkpoint")
     wait_until(world.shows('headrace_pmp_expired_records_total{cluster="first"} 2.0'))
     (late,) = [row for row in world.rows() if row["cluster"] == "first" and row["growth_ms"]]
     assert late["growth_bytes"] == 700.0
@@ -177,7 +177,7 @@ def test_another_number_of_buckets_over_an_old_checkpoint_is_refused(
         world.settings = world.settings.model_copy(update={"job": begun.model_copy(update=wrong)})
         wait_until(lambda said=sentence: said in world.service.problems().get("configuration", ""))  # type: ignore[misc]
     write_samples(world.address, topic, [a_sample(time_ms=1_795_000_010_000)])
-    wait_until(lambda: len(world.rows()) == 2, "it goes on as it was begun")
+    wait_until(lambda: len(world.rows()) == 2, "the job continues with its old settings")
     world.service.stop(60)
     with pytest.raises(ConfigError, match=r"buckets is 32.* with 16"):
         world.a_service(spark).start()
@@ -193,7 +193,7 @@ def test_many_clusters_are_started_at_the_same_time(world: World) -> None:
 
 
 def advised(said: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Log lines that advise to add a cluster."""
+    """Return the log lines that advise to add a cluster."""
     return [one for one in said if "[pmp.clusters." in one.get("advice", "")]
 
 

@@ -1,4 +1,4 @@
-"""`headrace pmp run` as a process: signals to all of its processes, a Spark that dies, a cluster away."""
+"""`headrace pmp run` as a process: signals to all of its processes, a dying Spark, an unreachable cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class Job:
-    """The command in a process group of its own, and what it has said."""
+    """The command in a new process group, and its output."""
 
     def __init__(self, folder: Path, out: str, **clusters: str) -> None:
         self.spark_log = folder / "spark.log"

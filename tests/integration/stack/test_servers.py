@@ -1,4 +1,4 @@
-"""The session's servers are real and serve."""
+"""The shared servers are real and respond."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whatever a node of the shared state says, but for definitions: every page answers, the leader goes on, and
-what runs keeps running."""
+"""Hostile contents of nodes other than definitions: every page responds, leader and lanes continue."""
 
 from __future__ import annotations
 
@@ -52,8 +51,11 @@ FOLDERS = tuple(
     and path.startswith("/")
     and name not in {"VERSION", "SHARED_KEY", "DATASTREAMS", "LIVE"}
 )
-"""All but what a service has to refuse, the definitions themselves, and the place of the instance: another
-incarnation in it is another instance, beside which it may not copy."""
+"""Folders whose nodes are replaced.
+
+Excluded are nodes that a service must reject, the definitions, and the node of the instance: another
+incarnation there is another instance, beside which this one may not copy.
+"""
 Raw = bytes
 values: st.SearchStrategy[object] = st.sampled_from(
     [None, True, "", "x", "\0", "\ud800", "٣", "x" * 5_000, [], [None], [[[[1]]]], {}, {"": []}]
@@ -65,13 +67,13 @@ whole = st.sampled_from(
 
 
 def sent(site: Site, method: str, path: str, body: object) -> None:
-    """A call that succeeds."""
+    """Send a request that must succeed."""
     answer = site.client.request(method, path, json=body)
     assert answer.is_success, answer.text
 
 
 def a_site() -> Site:
-    """One datastream with all that leaders, monitors, instances and people keep about it."""
+    """Return a site with one datastream and every kind of state of leaders, monitors, instances and users."""
     site = Site()
     site.create("orders")
     site.tick(2)
@@ -107,13 +109,13 @@ def a_site() -> Site:
 
 @cache
 def nodes() -> tuple[tuple[str, bytes], ...]:
-    """Of the site, those that hold something; names of documents with a random part are told by a prefix."""
+    """Return the nodes with data; document names with a random part differ from run to run."""
     dump = a_site().server.dump()
     return tuple((path, data) for path, data in dump.items() if data and path.startswith(FOLDERS))
 
 
 def places(document: Any, *above: str | int) -> Iterator[tuple[str | int, ...]]:
-    """Of every field, however deep."""
+    """Yield the path of every field at any depth."""
     below = document.items() if isinstance(document, dict) else enumerate(document)
     for key, value in below:
         yield *above, key
@@ -123,12 +125,12 @@ def places(document: Any, *above: str | int) -> Iterator[tuple[str | int, ...]]:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[int, Raw]:
-    """The number of a node, and what somebody has written there."""
+    """Draw the number of a node, and hostile data for it."""
     number = draw(st.integers(0, len(nodes()) - 1))
     data = nodes()[number][1]
     if draw(st.integers(0, 9)) == 0:
         return number, draw(whole | st.just(data[: len(data) // 2]))
-    if data[:1] not in {b"{", b"x"}:  # an identity, and no document
+    if data[:1] not in {b"{", b"x"}:  # an identifier, not a document
         return number, draw(whole)
     is_packed = data.startswith(b"x")
     document = json.loads(zlib.decompress(data) if is_packed else data)
@@ -153,12 +155,12 @@ def test_what_is_stored_beside_definitions_may_be_anything(found: list[tuple[int
         path = present[number][0]
         somebody.write(path, raw, somebody.read(path).version)
     site.tick(3)
-    site.leader.leader._resign()  # and the next leader takes up what is there
+    site.leader.leader._resign()  # the next leader reads the stored state
     site.tick(3)
     assert "no new plan" not in site.leader.leader.sentence
     for page in PAGES:
         answer = site.client.get(page)
-        expected = {200, 503} if page == "/v1/health" else {200}  # not all is well
+        expected = {200, 503} if page == "/v1/health" else {200}  # unhealthy is expected
         assert answer.status_code in expected, (page, answer.text)
         assert "unexpected" not in answer.text, (page, answer.text)
     assert site.follower.lanes == ["t-0", "t-1"]

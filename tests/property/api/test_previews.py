@@ -1,4 +1,4 @@
-"""Whichever instance is asked, a dry run is that of the leader, whose loads count."""
+"""Dry runs return the plan of the leader, with its loads, whichever instance is queried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRY: Final = {"datastream": "orders", "dry_run": True}
 
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
-    """The first one leads, and both plan by load."""
+    """Return two instances that plan by load; the first one leads."""
     server = FakeZooKeeper()
     one, two = (Site(server, name, LoadPlanner(AssignerSettings().policy())) for name in ("one", "two"))
     for site in (one, two):
@@ -37,7 +37,7 @@ def pair() -> tuple[Site, Site]:
 
 
 def measure(site: Site, random: Random) -> None:
-    """Samples of some partitions, or none any more."""
+    """Publish samples of some partitions, or withdraw them all."""
     store = MeasuredLoads(site.session)
     store.withdraw(SAMPLER)
     if random.random() < 0.6:

@@ -1,4 +1,4 @@
-"""What holds of a token bucket whenever callers ask."""
+"""Properties of a token bucket for any sequence of calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_while_has_more_than_the_burst_and_the_rate(rate: Rate, pauses: list[
 
 @given(RATES, PAUSES)
 def test_who_is_refused_loses_nothing(rate: Rate, pauses: list[float]) -> None:
-    """Or somebody who asks on and on would never be let through."""
+    """Otherwise a caller that retries all the time would never be admitted."""
     moments = list(accumulate(pauses))
     passed = let_through(rate, moments)
     assert len(let_through(rate, passed)) == len(passed)

@@ -1,4 +1,4 @@
-"""What holds of rights for every principal and every set of owners."""
+"""Properties of rights for every principal and every set of owners."""
 
 from __future__ import annotations
 

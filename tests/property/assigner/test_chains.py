@@ -1,4 +1,4 @@
-"""Whatever the placement, chains keep to room and limits, lose no partition and never move more bytes."""
+"""Chains for any placement: they respect room and limits, lose no partition and never move more bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_TASKS = 6
 
 @st.composite
 def _cases(draw: st.DrawFn) -> tuple[Ints, TaskOf, ChainGoal]:
-    """Sizes, a placement (some above room or without a task), and where each is at home."""
+    """Draw sizes, a placement (some above the room or without a task), and the home of each partition."""
     count = draw(st.integers(1, 14))
     sizes = np.sort(np.array(draw(st.lists(st.integers(0, 50), min_size=count, max_size=count)), np.int64))[
         ::-1
@@ -56,7 +56,7 @@ def test_who_is_forced_home_leaves_nobody_without_a_task(case: tuple[Ints, TaskO
 
 
 def _check(sizes: Ints, placed: TaskOf, found: TaskOf, goal: ChainGoal) -> None:
-    """No task is fuller than the room or than it was, and no more is away unless more have a task."""
+    """Check that no load exceeds both room and old value, and moved bytes grow only if more are placed."""
     assert (_loads(sizes, found) <= np.maximum(_loads(sizes, placed), goal.room)).all()
     before = np.bincount(placed[placed >= 0], minlength=_MOST_TASKS)
     counts = np.bincount(found[found >= 0], minlength=_MOST_TASKS)

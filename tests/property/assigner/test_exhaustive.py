@@ -1,4 +1,4 @@
-"""Up to eight partitions the plan is compared with every placement there is."""
+"""Plans of up to eight partitions, compared with every possible placement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.placement_data import (
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[int], int, int | None]:
-    """Sizes, usable capacity that holds each of them, and a cap on partitions."""
+    """Draw sizes, a usable capacity that fits each size, and a cap on partitions."""
     usable = draw(st.integers(10, 60))
     sizes = draw(st.lists(st.integers(0, usable), min_size=1, max_size=8))
     return sizes, usable, draw(st.none() | st.integers(1, 4))

@@ -1,4 +1,4 @@
-"""Whatever is placed: fewer moves never cost more bytes than the slack, a task, or an overload."""
+"""Plans with fewer moves never cost more bytes than the slack, nor a task, nor an overload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves need a gain: whatever is carried, a rebalance that gains too little moves nothing."""
+"""Moves require a gain: a rebalance with too small a gain moves nothing, whatever the loads."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PLANNER: Final = LoadPlanner(AssignerSettings().policy())
 
 @st.composite
 def requests(draw: st.DrawFn, heaviest: int) -> PlanningRequest:
-    """Placed partitions, some of which carry nothing; `min_tasks` keeps every task."""
+    """Draw placed partitions, some without load; `min_tasks` keeps every task."""
     count, tasks = draw(st.integers(2, 20)), draw(st.integers(2, 5))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rates = random.pareto(1.2, count)
     rates *= heaviest / rates.max()
     if draw(st.booleans()):
-        rates = np.ceil(rates * 5 / heaviest) * heaviest / 5  # so coarse that the level is seldom reached
+        rates = np.ceil(rates * 5 / heaviest) * heaviest / 5  # so coarse that the level is rarely reached
     rates[random.random(count) < draw(st.sampled_from([0.0, 0.5]))] = 0
     names = [TopicPartition("t", number) for number in range(count)]
     homes = [number if number < tasks else int(random.integers(tasks)) for number in range(count)]

@@ -1,4 +1,4 @@
-"""The choice of kept sets is right, and its bound is below every placement there is."""
+"""The choice of kept sets is valid, and its bound is below every possible placement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.examples import examples
 
 @st.composite
 def _questions(draw: st.DrawFn) -> KeptSetsQuestion:
-    """A few tasks, sizes on a coarse grid or with nothing in common."""
+    """Draw a few tasks, and sizes on a coarse grid or without a common divisor."""
     tasks, count = draw(st.integers(1, 3)), draw(st.integers(1, 6))
     room, unit = draw(st.sampled_from([(40, 1), (40_000, 1_000), (9_973, 1)]))
     sizes = [unit * size for size in draw(_lists(st.integers(0, room // unit), count))]
@@ -47,7 +47,7 @@ def _is_right(question: KeptSetsQuestion, task_of: np.ndarray) -> bool:
 
 
 def _fewest(question: KeptSetsQuestion) -> int | None:
-    """By looking at every placement."""
+    """Return the fewest moved bytes over all placements."""
     placements = (
         np.array(one, np.int32) for one in product(range(question.tasks), repeat=len(question.sizes))
     )

@@ -1,4 +1,4 @@
-"""What one task may hold besides its load, held to counting it out."""
+"""Limits of one task besides its load, compared with counting."""
 
 from __future__ import annotations
 

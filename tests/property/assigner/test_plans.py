@@ -1,4 +1,4 @@
-"""Whatever is asked: the plan passes the verifier, keeps its promises, and does not depend on order."""
+"""Plans of any input pass the verifier, keep their guarantees, and do not depend on order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.examples import examples
 
 @dataclass(frozen=True)
 class World:
-    """Everything that `plan` takes."""
+    """All arguments of `plan`."""
 
     loads: PartitionLoads
     capacity: TaskCapacity
@@ -123,7 +123,7 @@ def test_without_limits_no_task_is_overloaded_but_by_an_offending_partition_alon
 def test_drifted_tasks_with_many_partitions_are_repaired(
     seed: int, shape: str, sigma: float, rebalance: bool
 ) -> None:
-    """Large enough that covers are found by the quick way; a tenth of the partitions are new."""
+    """Large enough for the quick search of covers; a tenth of the partitions are new."""
     random = np.random.default_rng(seed)
     count, tasks, usable = 900, 12, 10_000
     rates = {
@@ -158,7 +158,7 @@ def test_the_order_of_the_input_does_not_matter(world: World, seed: int) -> None
 @given(worlds())
 @settings(max_examples=examples(60))
 def test_a_plan_planned_again_moves_nothing(world: World) -> None:
-    """An incremental plan of what has just been placed is the same placement."""
+    """An incremental plan of a placement that was just planned is the same placement."""
     if world.limits.max_partitions_per_task is not None and world.limits.max_tasks is not None:
         world = replace(world, limits=replace(world.limits, max_tasks=None))
     calm = replace(world, policy=Policy(mode=PlanMode.INCREMENTAL, effort=0.1, exact_cells=0))

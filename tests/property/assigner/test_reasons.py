@@ -1,4 +1,4 @@
-"""Reasons are those of the steps that acted: of the number of tasks, and of every move."""
+"""Reasons name the steps that acted: for the number of tasks, and for every move."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.property.assigner.test_plans import World, homes, worlds
 
 @st.composite
 def placed_worlds(draw: st.DrawFn) -> World:
-    """With a placement in force, planned incrementally."""
+    """Draw a world with a current placement, planned incrementally."""
     world = draw(worlds())
     current = draw(homes(len(world.loads.partitions)))
     return replace(
@@ -27,7 +27,7 @@ def placed_worlds(draw: st.DrawFn) -> World:
 
 
 def tasks_of(answer: PlacementAnswer) -> tuple[set[int], set[int]]:
-    """Those in force, and those of the plan."""
+    """Return the current and the planned tasks."""
     held = set(np.flatnonzero(answer.alive).tolist())
     return set(np.unique(answer.current[answer.current >= 0]).tolist()), held
 
@@ -78,6 +78,6 @@ def test_every_move_has_one_cause_and_it_is_true(world: World) -> None:
             case MoveCause.LEVELLED:
                 assert world.policy.rebalance or answer.overloaded
             case MoveCause.MAKES_ROOM:
-                assert home in arrived or world.policy.move_budget is not None, "a budget may end before it"
+                assert home in arrived or world.policy.move_budget is not None, "nothing arrived"
             case _:
                 assert home in after

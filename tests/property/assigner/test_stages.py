@@ -1,4 +1,4 @@
-"""What each stage promises, whatever it is given."""
+"""Guarantees of each stage for any input."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_large_cover_reaches_the_excess_closely(values: list[int], excess: int
 
 
 def reachable(sizes: Ints) -> int:
-    """Bit i is set when some subset has the sum i."""
+    """Return a number whose bit i is set if some subset has the sum i."""
     sums = 1
     for size in sizes.tolist():
         sums |= sums << size
@@ -201,7 +201,7 @@ def test_of_many_partitions_a_cover_says_truly_how_little_suffices(values: list[
 
 
 def test_of_many_alike_the_lightest_cover_is_found_and_proved() -> None:
-    """No subset meets the excess, so all that come into question are looked at."""
+    """Every candidate is examined, since no subset meets the excess exactly."""
     sizes = np.array([1_000_000 + 7_000 * number for number in range(40)][::-1], np.int64)
     cover = cheapest_cover(np.arange(40), sizes, 2_000_000)
     assert int(sizes[cover.taken].sum()) == cover.least == 2_007_000  # the two lightest
@@ -279,7 +279,7 @@ def test_relabelling_keeps_the_partition_into_tasks(values: list[int], tasks: in
 
 
 @given(small, st.integers(1, 4), st.none() | st.integers(1, 4))
-@example([0, 12, 12, 13, 14, 14, 25], 1, None)  # one without a load, which is in a column for nothing
+@example([0, 12, 12, 13, 14, 14, 25], 1, None)  # one without a load, which has no effect in a column
 @settings(max_examples=examples(40))
 def test_the_solver_and_column_generation_agree_with_exhaustion(
     values: list[int], tasks: int, cap: int | None
@@ -317,7 +317,7 @@ def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: 
 def test_what_the_solver_says_of_the_heavy_holds_for_all(
     values: list[int], tasks: int, heavy: int, is_known: bool, seed: int
 ) -> None:
-    """The others are taken for sand, so nothing moves fewer bytes; with none of them it is the truth."""
+    """Other partitions count as sand, so no placement moves fewer bytes; without any the bound is exact."""
     sizes = heaviest_first(values) * UNITS
     heavy = min(heavy, len(sizes))
     home = np.random.default_rng(seed).integers(-1, tasks, len(sizes)).astype(np.int32)

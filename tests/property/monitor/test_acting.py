@@ -1,4 +1,4 @@
-"""Two monitors of one service, over any history: what never happens."""
+"""Limits on the actions of two monitors of one service, over any history."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Site:
 
 
 class Monitor:
-    """One life of a monitor. Satisfies `monitor.ports.Service`."""
+    """One incarnation of a monitor. Satisfies `monitor.ports.Service`."""
 
     def __init__(self, site: Site, number: int) -> None:
         self.site, self.number = site, number
@@ -119,7 +119,7 @@ class Monitor:
         try:
             self.rebalancing.help(name, mode, "a breach", 0.0)
         except HeadraceError:
-            assert self.lease != "", "one that never had the lease does not even try"
+            assert self.lease != "", "a monitor that never held the lease made a request"
 
 
 def play(history: list[Step]) -> Site:
@@ -131,7 +131,7 @@ def play(history: list[Step]) -> Site:
         match step.what:
             case "hold":
                 monitor.turn()
-            case "help":  # also one that has not said for hours that it is there
+            case "help":  # even if it has not renewed its lease for hours
                 if monitor.lease or monitor.turn():
                     monitor.help(step.name, Mode.OBSERVE if step.observes else Mode.ACT)
             case "restart":
@@ -153,7 +153,7 @@ def test_no_limit_is_ever_passed(history: list[Step]) -> None:
         assert len([each for each in day if each.name == one.name]) <= POLICY.most_a_day_of_each
         assert not any(window.contains(one.time_ms) for window in POLICY.freezes)
         assert one.mode is Mode.ACT
-        assert one.waiting == 0, "never two at once"
+        assert one.waiting == 0, "two requests at once"
         assert one.is_on
 
 

@@ -1,4 +1,4 @@
-"""Which alerts fire, over any history of what the monitor found."""
+"""Firing alerts over any history of findings of the monitor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE: Final = AlertPatience(30.0, 600.0, 60.0, 60.0)
 
 
 class Turn(NamedTuple):
-    """What a turn finds of one datastream. `standing` None: it found nothing at all."""
+    """Findings of a turn for one datastream. `standing` None: no findings at all."""
 
     standing: ObjectiveStatus | None
     is_open: bool

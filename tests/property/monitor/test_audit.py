@@ -1,4 +1,4 @@
-"""The algebra of an audit: multisets of records at both ends."""
+"""Algebra of an audit: multisets of records at both ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ contents = st.lists(records, max_size=40).map(Counter)
 
 
 class InMemory:
-    """Contents that lie in memory. Counts how often they were read. The offset of a record is its place;
-    those that `left_out` knows not to be copied are counted."""
+    """Contents in memory. Counts its reads.
+
+    The offset of a record is its index; offsets that `left_out` does not map to copies are counted.
+    """
 
     def __init__(self, records: Iterable[tuple[int, bytes]], left_out: LeftOut | None = None) -> None:
         self._left_out = left_out
@@ -59,7 +61,7 @@ def audit_topic(
 def test_what_was_left_out_on_purpose_hides_nothing_that_is_missing(
     offset_classes: list[OffsetClass], data: st.DataObject
 ) -> None:
-    """Also where records that were left out are not at the source any more."""
+    """This also holds if skipped records have expired at the source."""
     ledger, offset_map = Ledger(0), OffsetMap()
     for offset, offset_class in enumerate(offset_classes):
         if offset_class is OffsetClass.MIRRORED:
@@ -81,7 +83,7 @@ def test_what_was_left_out_on_purpose_hides_nothing_that_is_missing(
 
 
 class Shifted(LeftOut):
-    """Of a source that has expired the first `gone` offsets."""
+    """Records of a source that has expired the first `gone` offsets."""
 
     def __init__(self, ledger: Ledger, offset_map: OffsetMap, gone: int) -> None:
         super().__init__(ledger, offset_map)

@@ -1,4 +1,4 @@
-"""Budgets and burn rates over any history: sums, monotony, alerts that end, quiet datastreams."""
+"""Budgets and burn rates over any history: sums, monotony, alerts that end, datastreams with few records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ tallies = st.builds(
 
 
 class Recorded:
-    """What was measured at the end of each minute: on time, late, seconds of silence. Counts questions."""
+    """Measurements at the end of each minute: records on time, records late, seconds of silence.
+
+    Counts queries.
+    """
 
     def __init__(self) -> None:
         self.minutes: dict[int, tuple[int, int, float]] = {}
@@ -176,7 +179,7 @@ def test_an_alert_of_two_windows_ends_after_the_short_one(
 def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_and_reports_fall(
     target: float, reports: int, phase_ms: int, turn_ms: int, report: tuple[int, int, float]
 ) -> None:
-    """Lanes report every 5 s, the monitor begins a turn 10 s after the one before has ended."""
+    """Lanes report every 5 s; the monitor starts a turn 10 s after the end of the previous one."""
     recorded, clock = Recorded(), ManualClock()
     clock.advance((BEGIN_MS - clock.now_ms()) / 1_000)
     subject = replace(SUBJECT, objectives=(Objective(1_000, target, period_days=7),))
@@ -194,12 +197,12 @@ def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_
             ended_ms = clock.now_ms() + turn_ms
         was_firing = lasts
         clock.advance(10.0 + turn_ms / 1_000)
-    assert ended_ms, "it has fired, and is over"
+    assert ended_ms, "the alert has not fired, or has not ended"
     assert cause_ends_ms + 220_000 < ended_ms <= cause_ends_ms + 300_000
 
 
 def test_silence_is_an_alert_when_it_has_used_up_what_the_rule_allows() -> None:
-    """Everything is late: 200 times the rate of the budget, so 14.4 of an hour is reached in 5 minutes."""
+    """All records are late: 200 times the rate of the budget, so 14.4 of an hour is reached in 5 minutes."""
     recorded, clock = Recorded(), ManualClock()
     clock.advance((BEGIN_MS - clock.now_ms()) / 1_000)
     begin = clock.now_ms()
@@ -237,7 +240,7 @@ def test_what_a_window_has_is_the_sum_of_what_was_measured_in_it(
             assert total.late == pytest.approx(sum(late for _, late, _ in found))
             assert total.stale_seconds == pytest.approx(stale)
         now_ms += MINUTE_MS
-    assert max(recorded.asked.values()) <= 2, "what stays as it is is asked for once, after it was new"
+    assert max(recorded.asked.values()) <= 2, "a complete piece was queried again after its first changes"
 
 
 def test_a_part_that_could_not_be_read_leaves_its_windows_unknown_and_the_others_known() -> None:
@@ -268,7 +271,7 @@ def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
     assert past.totals(new)[WINDOWS[-1]] == NOTHING
     asked = sum(recorded.asked.values())
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
-    assert sum(recorded.asked.values()) <= asked + 1, "what is not wanted any more asks nothing"
+    assert sum(recorded.asked.values()) <= asked + 1, "an unneeded count is queried"
 
 
 def test_silence_uses_up_the_budget_and_the_late_records_after_it_no_second_time() -> None:

@@ -1,4 +1,4 @@
-"""Whatever the evidence is, there is one diagnosis, and placement is never asked for without its cause."""
+"""Any evidence has one diagnosis, and a rebalance is never requested without a cause that it can end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ evidence = st.builds(
 
 
 def may_be_placement(lane: LaneEvidence) -> bool:
-    """Whether a task's quota or a busy process speaks for it."""
+    """Return whether a task quota or a busy process suggests it."""
     is_held = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
     if lane.worker_cpu is None:
         return is_held
@@ -100,7 +100,7 @@ def test_the_order_of_lanes_does_not_matter(found: Evidence) -> None:
 def test_more_lanes_of_a_cause_never_make_it_less_likely(
     few: list[LaneEvidence], state: MovementState
 ) -> None:
-    """A cause that counts still counts when one more late lane has it."""
+    """A cause that counts still counts if one more late lane has it."""
     before = diagnose(Evidence(tuple(few)), LIMIT_MS)
     another = LaneEvidence("u-0", state=state, lag_ms=5_000)
     alone = diagnose(Evidence((another,)), LIMIT_MS).cause

@@ -1,4 +1,4 @@
-"""Budgets by columns and kept sums are what the plain rules say of all that was measured, at any look."""
+"""Budgets from columns and stored sums equal the plain rules over all measurements, at any time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ON_THE_WAY_MS = 20_000
 
 
 class Row(NamedTuple):
-    """What was measured of a topic at a moment, in Pinot a little later."""
+    """Measurement of a topic at a time; visible in Pinot a little later."""
 
     at_ms: int
     source: Source
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Stored:
-    """Rows that arrive late; it can be away. A row with no records and no silence changes nothing."""
+    """Rows that arrive late, from a store that may be down. A row without records and silence is neutral."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -80,7 +80,7 @@ class Stored:
         )
 
     def plain(self, wanted: RequiredCount, seconds: int) -> LatencyTally:
-        """The rules applied to each piece of the window by itself, from all rows that are visible now."""
+        """Return the result of the rules for each piece of the window, from all visible rows."""
         parts = []
         for piece in pieces_of(self.now_ms, seconds):
             own = [
@@ -97,8 +97,10 @@ class Stored:
 
 
 class Look(NamedTuple):
-    """What is measured and then wanted after some time. `questions`: about pieces that stay; `answers`: until
-    it is away."""
+    """One refresh after some time, with new rows and wanted counts.
+
+    `questions`: limit of queries for complete pieces; `answers`: queries until the store is down.
+    """
 
     seconds: int
     rows: list[tuple[int, Source, str, int, int, float]]
@@ -131,7 +133,7 @@ def test_what_is_known_of_a_window_is_what_the_plain_rules_say_of_it(history: li
     past = History(stored)
     for look in history:
         stored.now_ms += look.seconds * 1_000
-        # What is measured later than this look is on the way, and what would be visible before is of now.
+        # Rows may only be as old as the transit time allows: earlier ones would have been visible before.
         oldest = stored.now_ms - look.seconds * 1_000 - _ON_THE_WAY_MS + 1
         stored.rows += [
             Row(max(stored.now_ms - ago * 1_000, oldest), source, topic, late, count, stale)
@@ -142,7 +144,9 @@ def test_what_is_known_of_a_window_is_what_the_plain_rules_say_of_it(history: li
         for one in look.wanted:
             for seconds, total in past.totals(one).items():
                 if total is None:
-                    assert look.questions < 1_000 or look.answers < 1_000, "all was asked for and answered"
+                    assert look.questions < 1_000 or look.answers < 1_000, (
+                        "unknown although every query was made and answered"
+                    )
                     continue
                 plain = stored.plain(one, seconds)
                 assert total.records == plain.records
@@ -154,7 +158,7 @@ def test_minutes_that_a_longer_window_begins_with_later_are_not_asked_for_twice(
     stored, asked = Stored(), Counter[TimeRangePiece]()
 
     class Counted:
-        """Notes what is asked."""
+        """Counts queries."""
 
         def past(
             self, piece: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
@@ -168,4 +172,4 @@ def test_minutes_that_a_longer_window_begins_with_later_are_not_asked_for_twice(
         stored.answers_left = 1_000
         past.refresh(stored.now_ms, frozenset(WANTED), WINDOWS[:3], 1_000)
     minutes = {piece: count for piece, count in asked.items() if piece.length_ms == 60_000}
-    assert set(minutes.values()) == {1, 2}, "when it is new and when it has settled"
+    assert set(minutes.values()) == {1, 2}, "not queried exactly when new and when settled"

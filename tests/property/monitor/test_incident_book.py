@@ -77,7 +77,7 @@ records = st.builds(
 
 
 def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord]:
-    """What is stored in the end. None: the datastream is not judged in that turn."""
+    """Return the stored records at the end. None in the history: a turn without judgement."""
     book, stored, number = IncidentBook(), dict[str, IncidentRecord](), 0
     for finding in history:
         if isinstance(finding, str):
@@ -87,7 +87,7 @@ def play(history: Sequence[TurnResult | str | None]) -> dict[str, IncidentRecord
         number += 1
         changed = book.judged({} if finding is None else {ORDERS: finding}, 1_000 * number)
         for one in changed:
-            assert one != stored.get(one.id), "a record that did not change is not written"
+            assert one != stored.get(one.id), "an unchanged record was written"
             stored[one.id] = one
     return stored
 
@@ -102,7 +102,7 @@ def test_a_timeline_tells_one_story(history: list[TurnResult | str | None]) -> N
         assert one.is_open == (phases[-1] is not Phase.CLOSED)
         assert phases.count(Phase.CLOSED) == (not one.is_open)
         turns = [entry for entry in one.timeline if entry.phase in (Phase.RECOVERED, Phase.RELAPSED)]
-        assert len({entry.phase for entry in turns}) == len(turns), "what repeats is one entry"
+        assert len({entry.phase for entry in turns}) == len(turns), "a repeated phase has several entries"
         how_often = {entry.phase: entry.times for entry in turns}
         assert 0 <= how_often.get(Phase.RECOVERED, 0) - how_often.get(Phase.RELAPSED, 0) <= 1
         times = [entry.time_ms for entry in one.timeline]
@@ -114,7 +114,7 @@ def test_a_timeline_tells_one_story(history: list[TurnResult | str | None]) -> N
 @given(histories)
 def test_a_restart_changes_nothing(history: list[TurnResult | str | None]) -> None:
     def told(history: list[TurnResult | str | None]) -> dict[str, IncidentRecord]:
-        """But for what it costs, which is written each minute."""
+        """Return the records without costs, which are written every minute."""
         return {
             key: replace(one, bad_seconds=0.0, unknown_seconds=0.0, judged_ms=0)
             for key, one in play(history).items()

@@ -1,4 +1,4 @@
-"""Catch-ups with noise: the time that is announced comes true."""
+"""Estimates of the remaining time of noisy catch-ups."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_announced_end_comes_true_within_a_fifth(
 
 @given(seed=st.integers(0, 2**32), rate=st.floats(10, 300))
 def test_a_lag_that_only_wanders_is_seldom_called_catching_up(seed: int, rate: float) -> None:
-    """What comes and what is copied are the same on average: no end of it is announced within the hour."""
+    """Inflow and copy rate are equal on average, so no end within the hour is predicted."""
     random = Random(seed)
     life = PartitionLife().run(30, rate).run(600, rate, 0)
     life.run(300, rate, rate, noise=lambda: random.uniform(0.8, 1.2))

@@ -1,4 +1,4 @@
-"""Partitions that are counted together say what they say one by one."""
+"""Aggregated partitions give the same summary as single ones."""
 
 from __future__ import annotations
 

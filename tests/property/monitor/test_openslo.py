@@ -1,4 +1,4 @@
-"""Objectives become OpenSLO documents and come back the same; whatever else is read is refused."""
+"""Round trips of objectives through OpenSLO documents; any other document is rejected."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_documents_of_one_datastream_are_its_objectives_in_their_order(some: lis
 
 
 def places_of(document: Any, *path: str | int) -> list[tuple[str | int, ...]]:
-    """Every place in a document."""
+    """Return every path in a document."""
     below: list[Any] = []
     if isinstance(document, dict):
         below = list(document.items())

@@ -1,4 +1,4 @@
-"""What a receiver is told, over any history of alerts, outages and refusals."""
+"""Notices sent to a receiver, over any history of alerts, outages and rejections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def notice(name: str, starts_ms: int, ended_ms: int | None = None) -> AlertNotic
 
 
 class ReceiverMachine(RuleBasedStateMachine):
-    """A receiver beside the outbox: it remembers the newest state of each alert that it was told."""
+    """A receiver beside the outbox: it remembers the latest received state of each alert."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,9 @@ class ReceiverMachine(RuleBasedStateMachine):
         for one in notices:
             if one.is_firing:
                 self.tried.add(one.key)
-            assert one.is_firing or one.key in self.tried, "an end of what nobody was told"
+            assert one.is_firing or one.key in self.tried, (
+                "a resolved notice for an alert that was never sent"
+            )
         if outcome == "delivered":
             self.known |= {one.key: one for one in notices}
             self.box.delivered(notices, self.now)
@@ -88,7 +90,7 @@ class ReceiverMachine(RuleBasedStateMachine):
                 self.box.delivered(notices, self.now)
         fires = {key for key, one in self.known.items() if one.is_firing}
         assert fires >= {one.key for one in self.firing.values()}
-        if len(self.tried) <= CAPACITY:  # nothing has given way
+        if len(self.tried) <= CAPACITY:  # nothing was evicted
             assert fires == {one.key for one in self.firing.values()}
         assert self.box.waiting == 0
 

@@ -1,4 +1,4 @@
-"""Rows of the metrics topic, added up as they come, are what one sum over the window would be."""
+"""Incremental sums of the rows of the metrics topic equal one sum over the window."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rows_in_any_order_are_one_sum(rows: list[MirrorMetric], shuffled: objec
 
 @given(st.lists(a_row(), min_size=1))
 def test_what_is_read_of_rows_gives_what_whole_rows_give(rows: list[MirrorMetric]) -> None:
-    """As instances write them, columns that are not used included."""
+    """Rows are encoded as by instances, including unused columns."""
     written, read = (fastavro.parse_schema(one) for one in (avro_schema(MirrorMetric), columns_read()))
     part, whole = RecentRows(), RecentRows()
     for row in rows:
@@ -121,7 +121,7 @@ AGES: Final = (40, 1_000, 2_500)
 
 @st.composite
 def waiting_rows(draw: st.DrawFn) -> MirrorMetric:
-    """Of the last quarter of an hour."""
+    """Draw a row of the last quarter of an hour."""
     time_ms = NOW_MS - draw(st.integers(0, 900_000))
     late, lag_ms = draw(st.integers(0, 5_000)), draw(st.sampled_from([None, 0, 41, 1_000, 1_001, 9_000]))
     row = a_measurement("g", "c", draw(st.integers(0, 2)), time_ms, late, 1)

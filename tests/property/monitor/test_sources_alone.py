@@ -1,4 +1,4 @@
-"""Sums over all topics of a source say the same as sums over the topics that a datastream selects."""
+"""Sums over all topics of a source equal sums over the topics that a datastream selects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WINDOWS = (60, 300)
 
 
 class Row(NamedTuple):
-    """What was measured of a topic: so many records, which took that long, while one waited for `lag_ms`."""
+    """Measurement of a topic: number of records with that latency, while one has waited for `lag_ms`."""
 
     at_ms: int
     source: Source
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 class Stored:
-    """Satisfies `Measurements` and `Past`: it adds up as it is asked to."""
+    """Rows that are summed as requested. Satisfies `Measurements` and `Past`."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -96,7 +96,7 @@ def _histogram(row: Row) -> tuple[int, ...]:
 
 
 class Time(NamedTuple):
-    """Some turns with the same definitions, each with its group and selection, and whether it is judged."""
+    """Some turns with the same definitions: group, selection, and whether each is judged."""
 
     defined: Mapping[DatastreamName, tuple[str, TopicSelection, bool]]
     figures: Sequence[tuple[int, int, int]]
@@ -169,7 +169,7 @@ def test_topics_are_told_apart_until_what_was_selected_before_is_over() -> None:
     first = (SETTLED_MS + 60_000) // 10_000
     assert known == [number >= first for number in range(60)]
     alone.look([subject], moments[-1] + 600_000)
-    assert not alone.since(moments[-1] + 600_000), "nobody has looked meanwhile"
+    assert not alone.since(moments[-1] + 600_000), "known despite a time without turns"
 
 
 def test_the_group_of_a_definition_that_is_damaged_may_be_any() -> None:

@@ -1,4 +1,4 @@
-"""Whatever a record of the incidents topic holds: it is an incident or an alert, or it is damaged."""
+"""Any contents of a record of the incidents topic are an incident, an alert, or damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever answers where Pinot should be: a question has an answer or an error of ours, never another one."""
+"""Any response in place of Pinot's gives a result or a Headrace error, never another exception."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ BODIES: Final = (
 values: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, "", "t", "\ud800", [], {}, 0, 1, -1, 1.5, NOW_MS, 2**63, 10**400, float("nan"), float("inf")]
 )
-"""Of a row, each of which may be the right one somewhere."""
+"""Values for any column; most are valid in some columns only."""
 
 
 class Wire:
-    """Answers with one body to everything, or with rows of the width that is asked for."""
+    """Server with one body for every query, or with rows of the requested width."""
 
     def __init__(self) -> None:
         self.body: bytes | None = None

@@ -1,4 +1,4 @@
-"""The vectorised decoder against a plain one that reads a value at a time with struct."""
+"""The vectorised decoder, compared with a plain decoder of single values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FACTORS = {
 
 
 def possible(metric: str, amount: float) -> bool:
-    """A physical amount, or unknown where a sample may lack the metric."""
+    """Return whether the amount is physically possible, or unknown and the metric optional."""
     largest = 1e11 if metric in ("bytes_in", "bytes_out") else LARGEST
     return 0 <= amount < largest or (math.isnan(amount) and metric not in ("size", "bytes_in"))
 
 
 def plain(value: bytes | None) -> Malformed | dict[str, object]:
-    """The format, read the obvious way."""
+    """Decode a value of the format in the obvious way."""
     if not value:
         return Malformed.SHORT
     version = value[0]
@@ -84,7 +84,7 @@ topics = st.one_of(
 
 @st.composite
 def framed(draw: st.DrawFn) -> bytes:
-    """Something with the shape of a sample."""
+    """Draw bytes with the layout of a sample."""
     version = draw(st.sampled_from([0, 1]))
     numbers = [draw(floats) for _ in METRICS[version]]
     ids = st.one_of(

@@ -1,4 +1,4 @@
-"""Growth between samples against a model that looks at one sample at a time."""
+"""Growth between samples, compared with a model that processes one sample at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pmp.job.growth import EMPTY, FORGET_AFTER_MS, LONGEST_GAP_MS, UNKNOWN_RATE,
 
 @dataclass(frozen=True)
 class SlopeSample:
-    """One sample; `rate` is the last known one when it is remembered."""
+    """One sample. `rate`: last known one, for a remembered sample."""
 
     key: bytes
     time_ms: int
@@ -25,7 +25,7 @@ class SlopeSample:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the model says of a sample."""
+    """Expected result for a sample."""
 
     growth_bytes: float
     growth_ms: int
@@ -37,7 +37,7 @@ SAMPLED = 7.0
 
 
 def samples_of(rows: list[SlopeSample]) -> Samples:
-    """As columns."""
+    """Return the samples as columns."""
     return Samples(
         key=pa.array([row.key for row in rows], pa.binary()),
         time_ms=np.array([row.time_ms for row in rows], np.int64),
@@ -50,7 +50,7 @@ def samples_of(rows: list[SlopeSample]) -> Samples:
 def plain(
     newest: dict[bytes, SlopeSample], rows: list[SlopeSample]
 ) -> tuple[dict[tuple[bytes, int], Expected], dict[bytes, SlopeSample]]:
-    """What becomes of the samples by (key, time), the rules read one after the other."""
+    """Return the results by (key, time) and the remembered samples, by direct application of the rules."""
     kept: dict[tuple[bytes, int], Expected] = {}
     before: dict[bytes, SlopeSample] = {}
     everything = [*newest.values(), *rows]  # the sort is stable: the first of equals stays first

@@ -1,4 +1,4 @@
-"""From the need of groups to advice that an autoscaler and a person can follow."""
+"""Advice for autoscalers and operators, derived from the need of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each bound on cases worked out by hand."""
+"""Bounds, compared with results calculated by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASES = [
     ([50, 50, 50, 50], 100, 2, 2, 2),
     ([0, 0, 0], 100, 0, 0, 0),
     ([], 100, 0, 0, 0),
-    ([41, 41, 41, 41, 41], 100, 3, 3, 3),  # two of them a task
+    ([41, 41, 41, 41, 41], 100, 3, 3, 3),  # two of them per task
 ]
 
 

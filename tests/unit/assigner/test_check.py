@@ -1,4 +1,4 @@
-"""The verifier rejects every kind of wrong plan, by name, whoever made it."""
+"""The verifier rejects every kind of invalid plan, by name, whatever its origin."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_overload_must_be_listed() -> None:
 
 
 def test_an_overload_must_have_a_need() -> None:
-    """Two partitions on one task above capacity, while a task may be added."""
+    """Two partitions exceed the capacity of a task, while another task may be added."""
     capacity = TaskCapacity(100, None, 100)
     found = plan(loads_of([60, 60, 10]), capacity)
     crowded = replace(

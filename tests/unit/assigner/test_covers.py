@@ -1,4 +1,4 @@
-"""What leaves an overloaded task."""
+"""Choice of the partitions that leave an overloaded task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The what-if document: what it may say, and what comes back."""
+"""The what-if document: valid inputs, and results."""
 
 from __future__ import annotations
 

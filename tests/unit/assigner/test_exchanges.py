@@ -1,4 +1,4 @@
-"""Single exchanges: which partitions change places, and what the books say afterwards."""
+"""Single exchanges: the exchanged partitions, and the resulting loads and counts."""
 
 from __future__ import annotations
 

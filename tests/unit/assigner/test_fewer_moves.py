@@ -1,4 +1,4 @@
-"""Fewer moves for a few more bytes."""
+"""Fewer moves for slightly more bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_two_heavy_partitions_move_in_place_of_many_light_ones_for_a_few_more_by
     rates, home = [50, 27, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 60], [0] * 12 + [1]
     least = answer(rates, home, BYTES)
     assert (least.moved_partitions, least.moved_bytes_per_second) == (3, 9)
-    assert answer(rates, home, MOVES).moved_partitions == 3, "27 are more than a tenth above 9"
+    assert answer(rates, home, MOVES).moved_partitions == 3, "a move of 27, more than a tenth above 9"
     rates = [50, 31, *[3] * 10, 60]
     least, fewer = (answer(rates, home, policy) for policy in (BYTES, MOVES))
     assert (least.moved_partitions, least.moved_bytes_per_second) == (4, 12)

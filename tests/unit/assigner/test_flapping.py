@@ -1,4 +1,4 @@
-"""A simulated week: noise and spikes move next to nothing, and the number of tasks does not swing."""
+"""A simulated week: noise and spikes cause almost no moves, and the number of tasks does not oscillate."""
 
 from __future__ import annotations
 

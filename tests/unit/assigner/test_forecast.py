@@ -1,4 +1,4 @@
-"""Series and loads continued by what came before."""
+"""Forecasts of series and loads from their history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def graded(series: Values, ahead: int, certainty: float) -> ForecastGrade:
 
 
 def weekly(weeks: float, seed: int = 1, noise: float = 0.0) -> Values:
-    """Busy at noon, half of it at weekends."""
+    """Return a series that is highest at noon, with half the load at weekends."""
     hours = np.arange(int(weeks * WEEK))
     days = 1.5 - np.cos(hours % DAY / DAY * 2 * np.pi)
     weekend = np.where(hours // DAY % 7 >= 5, 0.5, 1.0)
@@ -39,7 +39,7 @@ def test_what_repeats_is_continued_exactly() -> None:
     whole = weekly(4)
     found = continued(whole[: 3 * WEEK], DAY, 0.9)
     came = whole[3 * WEEK : 3 * WEEK + DAY]
-    np.testing.assert_allclose(found.middle[1:], came[1:])  # the next hour counts the present one, too
+    np.testing.assert_allclose(found.middle[1:], came[1:])  # the next hour also counts the present one
     assert found.middle[0] <= came[0] <= found.high[0]
 
 
@@ -73,7 +73,7 @@ def test_a_series_of_nothing_says_nothing() -> None:
 
 
 def test_where_nothing_was_carried_nothing_comes_and_where_it_began_a_day_ago_the_same() -> None:
-    """No ratio of the past says how wrong that is, and so no grade does."""
+    """The error of such a forecast is unknown, since there are no past ratios; so it has no grade."""
     idle = continued(np.zeros(WEEK), 3, 0.9)
     assert [one.tolist() for one in idle] == [[0.0] * 3] * 3
     begun = np.concatenate([np.zeros(60), np.full(DAY, 1e6)])
@@ -96,7 +96,7 @@ def test_forecasts_of_the_past_know_nothing_of_what_came_later(seed: int) -> Non
 
 
 def test_a_grade_is_of_the_days_that_are_forecast() -> None:
-    """Days can be told in advance, but for the weekends, which are as they fall."""
+    """All days are predictable except weekends, which are random."""
     series = weekly(4)
     weekends = np.arange(len(series)) // DAY % 7 >= 5
     series[weekends] *= np.random.default_rng(1).uniform(0.2, 3.0, weekends.sum())
@@ -126,7 +126,7 @@ def test_what_makes_no_sense_is_refused(hours: int, ahead: int, certainty: float
 
 
 def days_of(*shares: tuple[str, float], days: int = 3, end: int = 3) -> dict[int, Loads]:
-    """The same in each hour; a topic is there for the first `end` days."""
+    """Return the same loads for each hour; topics exist for the first `end` days."""
     return {
         hour * HOUR_MS: {TopicPartition(topic, 0): PartitionLoad(rate, rate / 10) for topic, rate in shares}
         for hour in range(min(days, end) * DAY)

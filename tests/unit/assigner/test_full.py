@@ -34,7 +34,7 @@ def test_greedy_alone_would_overload_a_task() -> None:
 
 
 def test_sum_over_capacity_is_not_enough() -> None:
-    """Four times 68 is 272: three tasks by the sum, one of them at 136 %."""
+    """Four times 68 is 272: three tasks by the sum, with one task at 136 %."""
     found = answer([68, 68, 68, 68])
     assert (found.tasks, found.task_lower_bound) == (4, 4)
 
@@ -109,7 +109,7 @@ def test_equal_questions_get_equal_answers_whatever_the_mode_was_called_with() -
 
 
 def triplets(tasks: int, seed: int) -> list[int]:
-    """Falkenauer's hard case: three partitions fill a task exactly."""
+    """Return Falkenauer's hard case: three partitions fill a task exactly."""
     random = np.random.default_rng(seed)
     sizes: list[int] = []
     for _ in range(tasks):
@@ -126,7 +126,7 @@ def test_column_generation_solves_exact_triplets(seed: int) -> None:
 
 
 def test_a_bound_is_raised_where_the_closed_forms_are_too_low() -> None:
-    """65 + 28 leaves 7, 65 + 12 leaves 23: no subset meets 98 to 100, so two tasks are not enough."""
+    """65 + 28 leaves 7, 65 + 12 leaves 23: no subset has a sum of 98 to 100, so two tasks are not enough."""
     sizes = sizes_of([65, 48, 43, 28, 12])
     assert task_bound(sizes, np.array([100])) == 2
     packed = fewest_tasks(PackingInput(sizes, np.array([100]), UNLIMITED, 1.0, 1))

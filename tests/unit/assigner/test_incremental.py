@@ -1,4 +1,4 @@
-"""Sticky plans: what stays, what moves, and why; hysteresis and budgets."""
+"""Incremental plans: stability, moves and their reasons, hysteresis and budgets."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def test_the_lightest_tasks_are_drained_also_where_no_other_choice_is_tried() ->
 
 
 def test_tasks_stay_within_the_headroom() -> None:
-    """85 of 100 would fit one task, but not with a fifth of it left free."""
+    """A load of 85 of 100 would fit one task, but not with a headroom of a fifth."""
     assert answer([50, 35], [0, 1]).tasks == 2
     assert answer([50, 30], [0, 1]).tasks == 1
 
 
 def test_headroom_clips_large_partitions_instead_of_raising_the_capacity() -> None:
-    """A partition of 90 must not make the spared capacity 90 for everybody."""
+    """A partition of 90 must not raise the reduced capacity to 90 for all others."""
     count = task_count(a_problem([90, 45, 45, 45, 45], 100, home=[0, 1, 1, 2, 2]), STICKY)
     assert count.wanted == 3
 
@@ -203,7 +203,7 @@ def test_a_budget_ends_the_plan_early_and_says_so() -> None:
 
 
 def test_where_single_partitions_fill_half_a_task_the_solver_places_those_alone() -> None:
-    """A twentieth of 1,000 partitions carry 84 %: what only sheds and seats moves 4 % more."""
+    """A twentieth of 1,000 partitions carry 84 %: without the solver, 4 % more is moved."""
     rates, home = world("bimodal", 1_000, 40, 0.3, seed=2)
     found = plan(bench_loads(rates), BENCH_CAPACITY, None, STICKY, home)
     assert (found.stage, found.overloaded) == ("solver", ())
@@ -213,7 +213,7 @@ def test_where_single_partitions_fill_half_a_task_the_solver_places_those_alone(
 
 
 def test_a_full_plan_is_chosen_when_its_gain_pays_for_its_moves() -> None:
-    """Three tasks at 85 of 100: headroom keeps them, a full plan needs but two."""
+    """Three tasks at 85 of 100: headroom keeps them, a full plan needs only two."""
     rates, home = [45.0, 40, 45, 15, 25, 20], [0, 0, 1, 1, 2, 2]
     wide = Policy(mode=PlanMode.INCREMENTAL, scale_in_headroom=0.5)
     assert answer(rates, home, wide).tasks == 3

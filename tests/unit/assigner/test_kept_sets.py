@@ -1,4 +1,4 @@
-"""Few coarse partitions that drift: as few tasks as best fit decreasing, little more moved than proved."""
+"""Few coarse partitions that drift: as few tasks as best fit decreasing, and moves close to the bound."""
 
 from __future__ import annotations
 

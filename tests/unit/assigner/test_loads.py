@@ -1,4 +1,4 @@
-"""From what is known to one load for every partition, and which loads are refused."""
+"""Completion of known loads to one load for every partition, and rejected loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated days through the decisions of the service: no flapping, little slack, none above capacity."""
+"""Simulated days with the decisions of the service: no flapping, little slack, no task above capacity."""
 
 from __future__ import annotations
 

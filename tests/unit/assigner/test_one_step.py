@@ -1,4 +1,4 @@
-"""Tasks come and go in one step when the load changes for good, whatever it goes through on the way."""
+"""Tasks are added and removed in one step after a permanent change of load, whatever its course."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from mirror.model.topics import TopicPartition
 
 PARTITIONS: Final = tuple(TopicPartition("t", number) for number in range(40))
 REMEMBERED: Final = 8
-"""Observations that a plan is made by."""
+"""Number of observations used by a plan."""
 PLANNER: Final = LoadPlanner(AssignerSettings(exact_cells=0).policy())
 
 
 def task_counts(levels: Sequence[float]) -> list[int]:
-    """Plan after plan, each by the observations before it; a level of 1 needs about five tasks."""
+    """Return the task counts of consecutive plans, each with earlier observations.
+
+    A level of 1 needs about five tasks.
+    """
     current: dict[TopicPartition, TaskName] = {}
     seen: list[dict[TopicPartition, PartitionLoad]] = []
     found = []
@@ -54,13 +57,13 @@ def changes(counts: Sequence[int]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_a_load_that_doubles_adds_all_tasks_at_once(steps: int) -> None:
-    """What a provider measures over a window goes up step by step."""
+    """The rate measured by a provider over a window rises step by step."""
     ramp = [1 + number / steps for number in range(1, steps + 1)]
     assert changes(task_counts([1.0] * 4 + ramp + [2.0] * 6)) == [(5, 10)]
 
 
 def test_while_growth_goes_on_tasks_are_added_for_the_newest_observation() -> None:
-    """Of a ramp that takes longer than it takes to believe it."""
+    """The ramp takes longer than the plan waits for confirmation."""
     assert changes(task_counts([1.0] * 4 + [1.25, 1.5, 1.75, 2.0] + [2.0] * 4)) == [(5, 9), (9, 10)]
 
 

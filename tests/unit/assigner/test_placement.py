@@ -1,4 +1,4 @@
-"""Tasks over hosts, as the what-if shows them."""
+"""Placement of tasks on hosts in the what-if report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port that the leader asks: names, task counts, stickiness."""
+"""The planner port used by the leader: names, task counts, stability."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_an_overloaded_task_gives_up_what_fits_elsewhere() -> None:
 
 
 class LookupOnlyLoads(dict[TopicPartition, PartitionLoad]):
-    """Going through it for each datastream would take minutes where it has 200,000 partitions."""
+    """Loads that forbid iteration, which would take minutes for each datastream of 200,000 partitions."""
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        raise AssertionError("the loads of a whole cluster are gone through")
+        raise AssertionError("iteration over the loads of a whole cluster")
 
     keys = values = items = __iter__  # type: ignore[assignment]
 
@@ -117,7 +117,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 
 
 def test_without_any_load_what_is_placed_stays_whatever_is_asked() -> None:
-    """The load provider is away: new partitions go by count, and no move is a guess."""
+    """The load provider is down: new partitions are placed by count, and no move is based on a guess."""
     current = {0: "orders-0", 1: "orders-0", 2: "orders-0", 3: "orders-1"}
     asked = request([1.0] * 6, 100_000, current, full=True, rebalance=True)
     plan = LoadPlanner().plan(replace(asked, loads={}))

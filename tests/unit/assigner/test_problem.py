@@ -1,4 +1,4 @@
-"""The validated question: units, order, and every bad input named."""
+"""The validated problem: units, order, and errors that name every invalid input."""
 
 from __future__ import annotations
 

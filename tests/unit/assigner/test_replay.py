@@ -1,4 +1,4 @@
-"""A recorded day replayed."""
+"""Replay of a recorded day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOW = Fallback(TaskCapacity(100, None, 100), policy=Policy(mode=PlanMode.INCREME
 
 
 def a_day(*totals: float) -> Hourly:
-    """Ten equal partitions that carry so much in each hour."""
+    """Return ten equal partitions with these total loads per hour."""
     return {
         hour * HOUR_MS: {TopicPartition("t", n): PartitionLoad(total / 10, 1.0) for n in range(10)}
         for hour, total in enumerate(totals)
@@ -44,7 +44,7 @@ def test_without_patience_tasks_are_given_up_at_once() -> None:
 def test_growth_scales_every_load() -> None:
     assert [hour.required_tasks for hour in replay(a_day(90), 3.0, TaskLimits(), HOW)] == [
         4
-    ]  # three of 27 a task
+    ]  # three of 27 per task
     assert replay(a_day(90), 1.3, TaskLimits(), HOW)[0].bytes_per_second == pytest.approx(117)
 
 

@@ -1,4 +1,4 @@
-"""Who may import what inside the assigner."""
+"""Import rules inside the assigner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_no_room_reads_a_clock() -> None:
 
 
 def test_no_plan_leaves_unchecked() -> None:
-    """The verifier stands between every plan and its return, and nothing else makes plans."""
+    """Every plan is verified before its return, and no other code makes plans."""
     tree = ast.parse((Path(assigner.__file__).parent / "planner.py").read_text())
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "plan")
     assert [ast.unparse(line) for line in function.body[-2:]] == [
@@ -62,7 +62,7 @@ def test_no_plan_leaves_unchecked() -> None:
 
 
 def test_only_one_module_knows_what_a_task_may_hold_besides_its_load() -> None:
-    """A further rule is a change of `problem/limits.py`; the verifier knows the rule again, by itself."""
+    """A further rule changes only `problem/limits.py`, besides the independent check of the verifier."""
     knowing = {
         str(room.relative_to(Path(assigner.__file__).parent))
         for room in ROOMS

@@ -1,4 +1,4 @@
-"""What an operator sets arrives at the planner."""
+"""Settings of an operator reach the planner."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_wrong_values_and_unknown_keys_are_named(key: str) -> None:
 
 
 def test_settings_need_none_of_the_extras() -> None:
-    """A mirror-only install reads the whole configuration without numpy and OR-Tools."""
+    """An installation with only the mirror reads the whole configuration without numpy and OR-Tools."""
     code = "import sys, assigner.settings; sys.exit(bool({'numpy', 'ortools', 'scipy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""A recorded past written for others."""
+"""Export of a recorded history for other parties."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_the_tasks_at_the_peak_are_right_within_one(found: list[list[Outcome]]) 
 
 
 def test_saturdays_are_no_fridays(found: list[list[Outcome]]) -> None:
-    """The series show the miss of a simpler rule."""
+    """A simpler rule fails on the same series."""
     simple = [simple_outcomes(weekly_series(seed)) for seed in range(SERIES)]
     assert np.median([days[5].error for days in simple]) > 0.1
     assert np.median([days[5].error for days in found]) < 0.05

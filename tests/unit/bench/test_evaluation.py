@@ -1,4 +1,4 @@
-"""The arithmetic of the evaluation: the load that is written, and what is said of a recording."""
+"""Arithmetic of the evaluation: the generated load, and the statistics of a recording."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_the_report_has_a_column_for_each_fleet_and_marks_unknown_values() -> None:
     found = "\n".join(lines(RECORDING))
     assert "candidate" in found.splitlines()[0]
-    assert found.count(UNKNOWN) == 2, "p50 and p99 of the control"
+    assert found.count(UNKNOWN) == 2, "not exactly p50 and p99 of the control are unknown"
     assert "2 to 3" in found
 
 

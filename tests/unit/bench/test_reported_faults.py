@@ -1,4 +1,4 @@
-"""The table of reported faults: its rows, and how a run of tests becomes one."""
+"""The table of reported faults: its rows, and their results in a test run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/examples: what `headrace config check` takes, with the secrets in the environment."""
+"""deploy/examples: `headrace config check` accepts the files, with the secrets in the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def checked(file: Path) -> Any:
 
 
 def secrets_of(file: Path) -> list[str]:
-    """What its comment says belongs into the environment; a key's password only where the key has one."""
+    """Return the variables named in its comment, except for passwords of unencrypted keys."""
     text = re.sub(r"if it has one, is \w+", "", file.read_text(encoding="utf-8"))
     return re.findall(r"HEADRACE_\w+__PASSWORD", text)
 

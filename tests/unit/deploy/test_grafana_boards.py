@@ -1,4 +1,4 @@
-"""deploy/grafana: what is checked in is what the code makes, over metrics and columns that there are."""
+"""deploy/grafana: the committed files match the code, and their metrics and columns exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def targets() -> list[tuple[str, Any]]:
 
 
 def checked_rows(expression: str) -> str:
-    """With what Grafana fills in."""
+    """Return the expression with Grafana's variables replaced."""
     return expression.replace("$__rate_interval", "5m").replace("$datastream", "orders")
 
 
@@ -47,7 +47,7 @@ QUESTIONS: Final = [(title, target["pinotQlCode"]) for title, target in targets(
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_file_is_what_the_code_makes(name: str) -> None:
     text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-    assert text == text_of(name), "python -m deploy.grafana.boards"
+    assert text == text_of(name), "run python -m deploy.grafana.boards"
 
 
 def test_there_is_no_other_file() -> None:

@@ -1,4 +1,4 @@
-"""deploy/Dockerfile, deploy/healthy.py and the unit for systemd."""
+"""deploy/Dockerfile, deploy/healthy.py and the systemd unit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def answering(status: int) -> Iterator[int]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -105,7 +105,7 @@ def test_the_unit_stops_as_the_service_wants_it() -> None:
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Where there is no systemd, only the sections are looked at here, and some keys above."""
+    """Without systemd only the sections are checked here, and some keys above."""
     analyze = shutil.which("systemd-analyze")
     text = UNIT.read_text(encoding="utf-8")
     if analyze is None:

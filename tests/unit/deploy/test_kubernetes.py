@@ -1,4 +1,4 @@
-"""deploy/helm and deploy/kubernetes: what the API takes, who reaches what, and that both are the same."""
+"""deploy/helm and deploy/kubernetes: valid for the API, closed networks, and equal to each other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS: Final = FOUND["ConfigMap", "headrace"]["data"]["headrace.toml"]
 
 
 def test_the_manifests_are_made_of_this_chart() -> None:
-    assert f" {digest()} " in TEXT.partition("\n")[0], "python -m deploy.helm.render"
+    assert f" {digest()} " in TEXT.partition("\n")[0], "run python -m deploy.helm.render"
 
 
 def test_a_pod_is_ready_when_it_can_serve_whatever_its_datastreams_do() -> None:
@@ -48,7 +48,7 @@ def test_a_pod_is_ready_when_it_can_serve_whatever_its_datastreams_do() -> None:
 
 
 def test_helm_renders_the_same_and_has_nothing_against_the_chart() -> None:
-    """Without Helm the digest says that the manifests were made of these very files."""
+    """Without Helm the digest proves that the manifests were made from these files."""
     if not can_render():
         assert digest() in TEXT
         return
@@ -63,7 +63,7 @@ def test_helm_renders_the_same_and_has_nothing_against_the_chart() -> None:
 
 @pytest.mark.parametrize("version", ["v1.29", "v1.37"])
 def test_the_api_takes_them(version: str) -> None:
-    """ServiceMonitor and ScaledObject are of operators, whose schemas are not here."""
+    """ServiceMonitor and ScaledObject belong to operators, whose schemas are not included."""
     for (kind, _), one in FOUND.items():
         if kind != "ServiceMonitor":
             assert complaints(version, one) == []
@@ -113,7 +113,7 @@ def test_the_schema_refuses_values_that_cannot_be(given: dict[str, Any]) -> None
 
 
 def test_helm_refuses_what_the_schema_or_the_stop_deadline_does_not_allow() -> None:
-    """Without Helm the template is only known to compare the three lengths of time."""
+    """Without Helm only the presence of the comparison in the template is checked."""
     slow = {"config": values()["config"] + "\n[mirror.worker]\nstop_deadline_seconds = 90\n"}
     wrong: list[dict[str, Any]] = [{"bogus": 1}, {"terminationGracePeriodSeconds": 34}, slow]
     if not can_render():
@@ -155,7 +155,7 @@ def test_an_instance_is_called_by_the_names_of_its_service(monkeypatch: pytest.M
 
 
 def test_a_pod_has_as_many_workers_as_cores_that_it_asks_for() -> None:
-    """What KEDA takes an instance to bear is the same number."""
+    """KEDA uses the same number as capacity of an instance."""
     told = {one["name"]: one.get("value") for one in CONTAINER["env"]}
     scaled: Any = yaml.safe_load((MANIFESTS.parent / "keda.yaml").read_text(encoding="utf-8"))
     (trigger,) = scaled["spec"]["triggers"]

@@ -1,4 +1,4 @@
-"""deploy/prometheus: rules that Prometheus takes, about metrics that there are, shown firing and quiet."""
+"""deploy/prometheus: rules that Prometheus accepts, on existing metrics, tested firing and quiet."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def test_an_alert_is_shown_where_it_fires_and_where_it_must_not(rule: Any) -> No
 
 def test_what_is_recorded_is_shown() -> None:
     shown = {one["expr"] for case in SHOWN for one in case.get("promql_expr_test", ())}
-    fired = {"headrace:leaders:sum", "datastream:headrace_time_to_loss_seconds:min"}  # by their alerts
+    fired = {"headrace:leaders:sum", "datastream:headrace_time_to_loss_seconds:min"}  # tested by their alerts
     assert shown | fired == RECORDED
 
 
 def test_prometheus_evaluates_them_as_they_are_shown() -> None:
-    """Without promtool nothing is evaluated: then they are only parsed, and the header of the run says so."""
+    """Without promtool the rules are only parsed, not evaluated, as the header of the run reports."""
     if promtool.promtool() is None:
         assert all(parse(rule["expr"]) for rule in RULES)
         return

@@ -1,4 +1,4 @@
-"""docs/sizing.md: its figures are those of docs/benchmarks/."""
+"""docs/sizing.md: its figures match docs/benchmarks/."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS: Final = re.findall(r"^\| (batches of .*?) \| ([\d.]+) \| (\d+) \| ([\d.]+)
 
 
 def case_of(what: str) -> str:
-    """The block of the drain with these batches."""
+    """Return the block of the drain with these batches."""
     number, _, rest = what.removeprefix("batches of ").partition(" ")
     codec = "none" if "not compressed" in rest else "zstd" if "Zstandard" in rest else "lz4"
     named = {"10": "ten", "1": "one"}.get(number, codec)

@@ -1,4 +1,4 @@
-"""deploy/superset: what is checked in is what the code makes, whole, over columns that there are."""
+"""deploy/superset: the committed files match the code, are complete, and use existing columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_files_are_what_the_code_makes() -> None:
     there = {
         str(file.relative_to(FOLDER)): file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.yaml")
     }
-    assert there == files(), "python -m deploy.superset.bundle"
+    assert there == files(), "run python -m deploy.superset.bundle"
 
 
 def test_it_packs_what_superset_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

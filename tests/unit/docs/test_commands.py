@@ -1,4 +1,4 @@
-"""Commands that the documentation shows: each parses, and those that need no server are run."""
+"""Commands in the documentation: all parse, and commands without a server are run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPERATORS: Final = {">", ">>", "|", "&&", "||", ";", "&"}
 
 
 def arguments_of(command: Documented) -> list[str]:
-    """What the shell gives to the command; a comment, a redirection or a pipe ends it."""
+    """Return the arguments that the shell passes; a comment, a redirection or a pipe ends them."""
     taken = []
     for word in shlex.split(command.line, comments=True):
         if word in OPERATORS:
@@ -39,7 +39,7 @@ def arguments_of(command: Documented) -> list[str]:
 
 
 def parse(arguments: list[str]) -> None:
-    """Raises a usage error where the command line would."""
+    """Parse the arguments. Raises the usage errors of the command line."""
     command, context = ROOT, None
     name: str | None = "headrace"
     while True:
@@ -60,7 +60,7 @@ def test_every_command_parses_with_its_options() -> None:
     for command in COMMANDS:
         if not command.words.startswith("make"):
             try:
-                with suppress(typer.Exit):  # --version has done its work then
+                with suppress(typer.Exit):  # raised by --version
                     parse(arguments_of(command))
             except typer.TyperException as error:
                 wrong.append((command, str(error)))
@@ -89,7 +89,7 @@ def test_every_reason_not_to_run_a_command_is_needed() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where commands are run: the files that their pages speak of."""
+    """Return the working folder of commands, with the files used on their pages."""
     made = tmp_path_factory.mktemp("documented")
     page = (REPOSITORY / "docs/placement.md").read_text(encoding="utf-8")
     document = re.search(r"```json\n(.*?)```", page, re.DOTALL)
@@ -103,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(line: str, folder: Path) -> str:
-    """What a line prints that a shell runs there, with no settings of anybody's own; it has to succeed."""
+    """Run a line in a shell there, without any user's settings; return its output. It must succeed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["HEADRACE_API__ACCESS__TOKEN_FILE"] = str(folder / "tokens")

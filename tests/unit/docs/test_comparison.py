@@ -1,4 +1,4 @@
-"""docs/comparison.md: its figures of our own are those of docs/benchmarks/."""
+"""docs/comparison.md: its figures for Headrace match docs/benchmarks/."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BENCHMARKS: Final = "\n".join(
 
 
 def row(name: str) -> list[str]:
-    """The cells of the row with this name."""
+    """Return the cells of the row with this name."""
     (line,) = re.findall(rf"^\| {re.escape(name)} \|(.*)\|$", COMPARISON, re.MULTILINE)
     return [cell.strip() for cell in line.split("|")]
 

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds strictly and offline, and every link leads somewhere."""
+"""The documentation site: it builds strictly and offline, and every link is valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ cli()
 
 
 class Page(HTMLParser):
-    """What a page of the site links to, what it loads, and the places in it that a link may name."""
+    """Links, loaded resources and anchors of a page of the site."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the built site."""
+    """Return the folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-c", OFFLINE, "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(
@@ -70,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
-    """Every page of the site by its file."""
+    """Return every page of the site by its file."""
     return {
         file: Page(file.read_text(encoding="utf-8"))
         for file in site.rglob("*.html")
@@ -79,7 +79,7 @@ def pages(site: Path) -> dict[Path, Page]:
 
 
 def targets(file: Path, page: Page) -> Iterator[tuple[str, Path, str]]:
-    """Links of a page to places of the site: as it is written, the file, the place in it."""
+    """Yield links of a page within the site: as written, the file, the anchor."""
     for link in page.links:
         parts = urlsplit(link)
         if not parts.scheme and not parts.netloc:

@@ -1,4 +1,4 @@
-"""librdkafka's errors of connections: a line when they begin, a line when they end."""
+"""Connection errors of librdkafka: one line when they start, one when they end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_outage_of_minutes_is_two_lines(logger: logging.Logger, caplog: pytes
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "Connection refused" in caplog.messages[0]
     assert caplog.messages[0].endswith(" counted, not logged")
-    assert outages(logger).end_silent(-inf), "it is not over"
+    assert outages(logger).end_silent(-inf), "the outage ended too early"
     assert not outages(logger).end_silent(inf)
     assert "127.0.0.1:31326: " in caplog.messages[2]
     assert " 2000 in " in caplog.messages[2]

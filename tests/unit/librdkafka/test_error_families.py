@@ -1,4 +1,4 @@
-"""Every error that librdkafka can raise has a meaning in our tree."""
+"""Mapping of every librdkafka error to an error class of Headrace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.protocol.codes import TRANSIENT
 
 
 def kafka_codes() -> dict[str, int]:
-    """Every code that the library knows, by name."""
+    """Return every error code of the library, by name."""
     return {
         name: value
         for name in dir(KafkaError)

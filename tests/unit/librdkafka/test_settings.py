@@ -1,4 +1,4 @@
-"""How librdkafka is told of credentials."""
+"""Credentials in the settings of librdkafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What applying a table would change, judged on documents alone; the real Pinot is asked elsewhere."""
+"""Changes when applying a table, judged on documents alone; other tests query the real Pinot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when a load is high, and how time is cut into steps."""
+"""Start of a high load, and division of time into steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR = 1_795_000_000_000 // HOUR_MS * HOUR_MS
 
 
 def hours(*loads: float | None, begin_ms: int | None = None) -> list[LoadHour]:
-    """One for each load that is not None, from `HOUR` on."""
+    """Return one hour for each load that is not None, starting at `HOUR`."""
     return [
         LoadHour(HOUR + at * HOUR_MS, HOUR + at * HOUR_MS + (begin_ms or 0), load, load, load)
         for at, load in enumerate(loads)

@@ -1,4 +1,4 @@
-"""What Spark and Pinot are told about a cluster that is not open to all."""
+"""Settings of Spark and Pinot for a secured cluster."""
 
 from __future__ import annotations
 

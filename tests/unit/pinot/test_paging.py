@@ -1,4 +1,4 @@
-"""Pages hold every partition once and none holds more than it may."""
+"""Pages contain every partition once and stay within their limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_partition_is_on_exactly_one_page(topics: dict[str, int], page_par
 
 
 class Book:
-    """Pages that remember how far they were read, and answers that remember which page was asked."""
+    """Pages that count how far they were read, and results that record their page."""
 
     def __init__(self) -> None:
         self.opened = 0

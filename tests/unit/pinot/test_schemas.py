@@ -1,4 +1,4 @@
-"""Documents made of the table definitions, and the promise that rows of older versions stay readable."""
+"""Documents made from the table definitions, and readability of rows of older versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_column_has_one_place_in_pinots_schema(table: Table) -> None:
     assert sorted(spec["name"] for spec in specs) == sorted(column.name for column in table.columns)
     assert set(schema.get("primaryKeyColumns", ())) <= {column.name for column in table.columns}
     texts = {spec["name"] for spec in schema["metricFieldSpecs"] if spec["dataType"] == "STRING"}
-    assert not texts, "Pinot cannot add texts up"
+    assert not texts, "Pinot cannot sum texts"
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -50,7 +50,7 @@ def test_what_the_mirror_writes_is_what_the_table_reads(table: Table, record: ty
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_fields_are_only_ever_appended(table: Table) -> None:
-    """Every published version is kept in tests/data/avro; a newer one begins with its fields."""
+    """Every published version is stored in tests/data/avro; a newer one starts with its fields."""
     present = avro_schema(table)
     versions = sorted(HISTORY.glob(f"{table.name}-*.json"), key=lambda path: int(path.stem.split("-")[1]))
     assert [int(path.stem.split("-")[1]) for path in versions] == list(range(1, table.version + 1))

@@ -1,4 +1,4 @@
-"""A range that ends with a moment contains it."""
+"""A time range includes its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One checkpoint, one job: the second is told in one line, before it starts anything."""
+"""One job per checkpoint: a second one fails with one line, before it starts anything."""
 
 from __future__ import annotations
 

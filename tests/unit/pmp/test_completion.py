@@ -1,4 +1,4 @@
-"""Every partition asked for gets a load that says how well it is known; wrong names are noticed."""
+"""Every requested partition gets a load with its precision; name mismatches are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job says where there is nothing to read."""
+"""Messages of the job when there is nothing to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/spark/kubernetes.yaml: who may reach the job's pods, as whom they run, and where its secrets are."""
+"""deploy/spark/kubernetes.yaml: access to the pods of the job, their users, and their secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXECUTOR: Final = "headrace-pmp-executor"
 
 @pytest.fixture(scope="module")
 def manifests() -> dict[tuple[str, str], Any]:
-    """By kind and name."""
+    """Return the manifests by kind and name."""
     found: list[Any] = [yaml.safe_load(one) for one in _FILE.read_text(encoding="utf-8").split("\n---\n")]
     named = {(one["kind"], one["metadata"]["name"]): one for one in found}
     assert len(named) == len(found)
@@ -31,14 +31,14 @@ def driver(manifests: dict[tuple[str, str], Any]) -> Any:
 
 
 def options(manifests: dict[tuple[str, str], Any]) -> dict[str, str]:
-    """Of spark-submit."""
+    """Return the options of spark-submit."""
     (container,) = driver(manifests)["spec"]["containers"]
     given = [one.removeprefix("--conf=") for one in container["args"] if one.startswith("--conf=")]
     return dict(one.split("=", 1) for one in given)
 
 
 def executor(manifests: dict[tuple[str, str], Any]) -> Any:
-    """The template of its pods, where spark-submit looks for it."""
+    """Return the template of its pods, at the path given to spark-submit."""
     path = options(manifests)["spark.kubernetes.executor.podTemplateFile"]
     (mount,) = [
         one
@@ -94,7 +94,7 @@ def test_no_secret_is_in_the_manifests(manifests: dict[tuple[str, str], Any]) ->
 
 
 def policy_of(manifests: dict[tuple[str, str], Any], app: str) -> Any:
-    """The one that selects the pods with this label."""
+    """Return the policy that selects the pods with this label."""
     (found,) = [
         one["spec"]
         for (kind, _), one in manifests.items()
@@ -104,7 +104,7 @@ def policy_of(manifests: dict[tuple[str, str], Any], app: str) -> Any:
 
 
 def openings(policy: Any) -> Iterator[tuple[str, int]]:
-    """Who reaches which port."""
+    """Yield the allowed peers with their port."""
     for rule in policy["ingress"]:
         for peer in rule["from"]:
             ((_, selector),) = peer.items()
@@ -129,9 +129,11 @@ def test_every_pod_is_reached_by_those_only_who_need_it(manifests: dict[tuple[st
 
 
 SCHEMAS: Final = Path(__file__).parents[2] / "data/kubernetes"
-"""Of the API server, in an old version and in a new one: those of the package kubernetes-validate 1.37.0
-(Apache License 2.0), in which no field is allowed that is not known, for the kinds of the manifests and
-without their descriptions."""
+"""Schemas of the API server, of an old and a new version.
+
+From the package kubernetes-validate 1.37.0 (Apache License 2.0), which allows no unknown fields; reduced to
+the kinds of the manifests and without descriptions.
+"""
 
 
 def complaints(version: str, document: Any) -> list[str]:
@@ -143,7 +145,7 @@ def complaints(version: str, document: Any) -> list[str]:
 
 @pytest.mark.parametrize("version", ["v1.29", "v1.37"])
 def test_the_manifests_are_what_the_api_takes(manifests: dict[tuple[str, str], Any], version: str) -> None:
-    """No cluster has run them: this is their form, and not what a cluster makes of them."""
+    """This checks only their form: no cluster has run them."""
     pod = {**executor(manifests), "apiVersion": "v1", "kind": "Pod"}
     assert executor(manifests) == pod
     for document in (*manifests.values(), pod):

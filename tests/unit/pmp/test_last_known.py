@@ -1,4 +1,4 @@
-"""The last good answer survives a restart; a spoilt file is as good as none."""
+"""The last good result survives a restart; a damaged file counts as missing."""
 
 from __future__ import annotations
 

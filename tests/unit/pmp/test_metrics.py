@@ -1,4 +1,4 @@
-"""What Spark reports, as Prometheus shows it."""
+"""Prometheus metrics made from Spark's reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace pmp decode`, a line at a time."""
+"""`headrace pmp decode`, line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last known loads serve while Pinot is away, and say how old they are."""
+"""The last known loads are used while Pinot is down, and report their age."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PLACE: Final = TopicPartition("orders", 0)
 
 
 class AwayPinot:
-    """A client whose broker does not answer."""
+    """A client whose broker does not respond."""
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> object:
         raise Unreachable("no broker")
 
 
 def provider_with(folder: Path, measured_ms: int, answered_ms: int, clock: ManualClock) -> PinotLoadProvider:
-    """A provider that finds an answer from before its restart."""
+    """Return a provider that finds a result from before its restart."""
     load = PartitionLoad(1000.0, None, LoadLevel.PARTITION, RateSource.SLOPE, measured_ms)
     LastKnown(folder).remember(SOURCE, LoadReport({PLACE: load}, "pinot", measured_ms), answered_ms)
     settings = ProviderSettings(cache_folder=str(folder), oldest_answer_seconds=OLDEST_SECONDS)

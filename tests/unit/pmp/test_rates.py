@@ -1,4 +1,4 @@
-"""From sums and means of samples to loads: one table of cases, each with its reason."""
+"""Conversion of sums and means of samples to loads."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PLAIN = PartitionRates(
 
 
 def grown(number: int, rate: float, **other: object) -> PartitionRates:
-    """A partition whose log grew by `rate` bytes a second; the topic's average is 100."""
+    """Return a partition whose log grew by `rate` bytes per second; the topic's average is 100."""
     return PLAIN._replace(kafka_partition=number, inflow=rate, growth_bytes=rate * 60, **other)  # type: ignore[arg-type]
 
 
 def averaged(number: int, **other: object) -> PartitionRates:
-    """A partition of which only the topic's average is known."""
+    """Return a partition with a known topic average only."""
     return PLAIN._replace(kafka_partition=number, growth_bytes=0.0, growth_ms=0, **other)  # type: ignore[arg-type]
 
 

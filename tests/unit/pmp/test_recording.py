@@ -1,4 +1,4 @@
-"""A recorded Cruise Control, and the same with a broker that dies and returns, against the truth."""
+"""Loads of a recorded Cruise Control, with and without a broker failure, compared with the truth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_without_a_death_every_load_is_the_slope_of_the_whole_range(window_ms: i
 def test_no_load_is_far_off_without_being_marked(
     death: Death, statistic: Statistic, tolerated: float
 ) -> None:
-    """One step of 10 s at which the rate changes is read up to a second late, so a p95 is less exact."""
+    """A change of rate is read up to a second late, in one step of 10 s, so a p95 is less exact."""
     recorded = replay(death)
     samples = sampled(recorded)
     for window_ms, least_marked in ((MINUTE_MS, 20), (4 * MINUTE_MS, 0)):

@@ -1,4 +1,4 @@
-"""Who fell silent and who is known in part; one impossible time decides nothing for the others."""
+"""Detection of silent and partly known partitions; one impossible time affects no other partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUND_MS = 60_000
 
 
 def regular(number: int = 0, *, missed: int = 0, known: int = 10, **other: int) -> PartitionRates:
-    """A partition with a sample a minute; `missed` at the end, the growth of `known` of them."""
+    """Return a partition with a sample per minute, with `missed` at the end and `known` growths."""
     steady = PLAIN._replace(
         kafka_partition=number,
         samples=10 - missed,
@@ -43,7 +43,7 @@ def test_a_partition_that_missed_the_newest_round_is_held() -> None:
 
 
 def test_a_round_of_which_a_half_is_there_holds_nobody() -> None:
-    """The other half is on its way; who missed the round before as well is held."""
+    """The other half is on its way; partitions that also missed the previous round are held."""
     one = rhythm(regular(missed=1), regular(missed=2), window=TimeRange.up_to(NOW + 5_000, 600_000))
     assert [one.is_held(regular(missed=missed)) for missed in (0, 1, 2)] == [False, False, True]
 
@@ -61,12 +61,12 @@ def test_a_hole_or_a_long_growth_from_before_makes_a_load_partial() -> None:
     assert one.is_partial(regular(known=9), Statistic.MEAN)
     returned = regular(oldest_ms=NOW - 8 * ROUND_MS, begin_ms=NOW - 30 * ROUND_MS)
     assert one.is_partial(returned, Statistic.MEAN)
-    inside = regular(samples=3, oldest_ms=NOW - 9 * ROUND_MS)  # a gap whose both ends are known
+    inside = regular(samples=3, oldest_ms=NOW - 9 * ROUND_MS)  # a gap with both ends known
     assert not one.is_partial(inside, Statistic.MEAN)
 
 
 def test_missed_rounds_leave_a_mean_whole_and_make_a_p95_partial() -> None:
-    """A growth over three rounds says what came in, not when; nor where all missed the same rounds."""
+    """A growth over three rounds gives the amount, not the time, even if all missed the same rounds."""
     gap = regular(samples=8, longest_ms=3 * ROUND_MS)
     twice = regular(samples=8, longest_ms=2 * ROUND_MS)
     one = rhythm(gap, twice)
@@ -112,7 +112,7 @@ def test_single_samples_have_no_rhythm_and_hours_have_theirs() -> None:
 
 
 def test_hours_reach_as_far_as_the_partition_that_is_known_best() -> None:
-    """At 50 minutes past the hour: the newest hour's beginning does not say how far its growths reach."""
+    """At 50 minutes past the hour, the start of the latest hour does not show the end of its growths."""
     hour_ms = NOW // HOUR_MS * HOUR_MS
     window = TimeRange.up_to(hour_ms + 50 * 60_000, 3 * HOUR_MS)
     whole = PLAIN._replace(

@@ -1,4 +1,4 @@
-"""Which hours are rolled up."""
+"""Selection of the hours to roll up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two looks at a cluster become samples with true rates."""
+"""Samples with true rates, made from two snapshots of a cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_bytes_follow_from_messages_where_sizes_say_nothing(now: LogSnapshot) ->
 
 @pytest.mark.parametrize("messages", [0, 100])
 def test_bytes_are_given_only_where_they_are_known(messages: int) -> None:
-    """A log shrank, and nobody knows how large its messages are: without any, nothing came in."""
+    """The log shrank and its message size is unknown: it has an inflow, of 0, only without messages."""
     now = replace(NOW, size_bytes={ONE: 4000}, end_offsets={ONE: 50 + messages})
     assert [one.bytes_in_per_second for one in sample(BEFORE, now, {}).samples] == ([] if messages else [0.0])
 

@@ -1,4 +1,4 @@
-"""Loads by the same hour of earlier weeks, else of earlier days."""
+"""Loads of the same hour of earlier weeks, else of earlier days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 class Rollups:
-    """Loads by the begin of their hour; records which hours were read."""
+    """Loads by the start of their hour; records the hours that were read."""
 
     def __init__(self, loads: Mapping[int, Mapping[TopicPartition, float]]) -> None:
         self.loads = loads
@@ -42,7 +42,7 @@ def test_the_median_of_the_same_hour_of_four_weeks_ignores_a_holiday() -> None:
     rollups = Rollups({hour: {T0: rate} for hour, rate in rates.items()})
     (load,) = seasonal_loads([T0], NOW, rollups.of).values()
     assert load == PartitionLoad(950.0, 9.5, LoadLevel.PARTITION, RateSource.SEASONAL, HOUR - WEEK)
-    assert rollups.read == sorted(rates, reverse=True), "no day is read where all weeks are known"
+    assert rollups.read == sorted(rates, reverse=True), "days were read although all weeks are known"
 
 
 def test_partitions_younger_than_a_week_get_the_same_hour_of_earlier_days() -> None:

@@ -1,4 +1,4 @@
-"""Which driver reads which cluster, and settings that contradict each other."""
+"""Distribution of clusters over drivers, and contradictory settings."""
 
 from __future__ import annotations
 

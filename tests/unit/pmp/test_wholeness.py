@@ -1,4 +1,4 @@
-"""An answer of a part of the rows is told from a whole one."""
+"""Distinction between partial and complete results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_partition_that_ends_earlier_or_is_gone_shows_that_rows_are_missing() 
 
 
 class Topic:
-    """A topic's ends, and how far they are read; or a server that does not answer."""
+    """The ends of a topic and the positions read; or a server that does not respond."""
 
     def __init__(self) -> None:
         self.ends: Positions = {0: 10, 1: 5}

@@ -1,4 +1,4 @@
-"""The set-up: what it installs from, what it says, and what an interruption leaves."""
+"""Set-up: its package sources, its messages, and its state after an interruption."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 
 
 class Silent(SimpleHTTPRequestHandler):
-    """Files of a folder, without a log."""
+    """Server of the files of a folder, without a log."""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 class Registry:
-    """Packages on a port of this machine, as a registry serves them."""
+    """Package registry on a port of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -94,7 +94,7 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 
 
 def small_project(project: Path, registry: Registry) -> None:
-    """In place of ours: one package, and the uv of this environment as one that was fetched before."""
+    """Write a project in place of ours: one package, and the uv of this environment as a cached one."""
     kept = project / ".cache" / "setup" / f"uv-{hashlib.sha256().hexdigest()[:16]}"
     kept.parent.mkdir(parents=True)
     shutil.copy(Path(sys.executable).with_name("uv"), kept)
@@ -127,7 +127,7 @@ def bootstrap() -> ModuleType:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout with what the set-up reads, and nothing else."""
+    """Return a checkout with only the files that the set-up reads."""
     copy = tmp_path / "project"
     shutil.copytree(ROOT / "scripts", copy / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("requirements/dev.txt", "pyproject.toml"):
@@ -172,7 +172,7 @@ def test_too_little_disk_is_told_what_to_do(
 
 @pytest.mark.deep
 def test_no_registry_is_told_what_to_do(project: Path) -> None:
-    """Neither uv nor pip, which is asked instead of it, reaches one."""
+    """Neither uv nor pip, its fallback, reaches one."""
     done = subprocess.run(
         [sys.executable, str(project / "scripts" / "bootstrap.py")],
         env={**os.environ, **NOWHERE},
@@ -191,7 +191,7 @@ def test_no_registry_is_told_what_to_do(project: Path) -> None:
 def test_it_installs_from_the_registry_that_pip_is_configured_with(
     project: Path, registry: Registry, tmp_path: Path
 ) -> None:
-    """By uv, which does not read that configuration; later without the registry, from what uv has kept."""
+    """It uses uv, which does not read that configuration, and later uv's cache instead of the registry."""
     registry.add("tiny", "VALUE = 1\n")
     small_project(project, registry)
     configuration = tmp_path / "pip.conf"
@@ -210,7 +210,7 @@ def test_it_installs_from_the_registry_that_pip_is_configured_with(
         assert "installing with pip" not in done.stdout, f"{moment}: {log}"
         assert subprocess.check_output(installed, text=True) == "1\n", moment
         module = next((project / ".venv").glob("lib/python*/site-packages/tiny.py"))
-        module.unlink()  # an installation that was killed leaves packages that look installed
+        module.unlink()  # a killed installation leaves packages that look installed
         (project / ".venv" / ".headrace-setup").write_text("begun")
         registry.close()
 
@@ -263,12 +263,12 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
         assert started.stdout is not None
         while started.stdout.readline() != "1\n":
             assert started.poll() is None
-        wait_until(lambda: log.read_text() == "1\n", "the other child runs, too")
+        wait_until(lambda: log.read_text() == "1\n", "the other child has started")
         children = psutil.Process(started.pid).children()
         assert len(children) == 2
         started.terminate()
         assert started.wait(PATIENCE_SECONDS) == 128 + signal.SIGTERM
-    wait_until(lambda: not any(child.is_running() for child in children), "they have ended")
+    wait_until(lambda: not any(child.is_running() for child in children), "the children have exited")
 
 
 def test_the_exit_status_is_that_of_the_command(project: Path) -> None:

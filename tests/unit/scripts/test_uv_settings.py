@@ -1,4 +1,4 @@
-"""What pip is configured with holds for uv."""
+"""Settings of pip apply to uv."""
 
 from __future__ import annotations
 

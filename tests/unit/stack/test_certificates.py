@@ -1,4 +1,4 @@
-"""The trust store: written as Java reads it, from the certificates that Python trusts."""
+"""The trust store: in Java's format, with the certificates that Python trusts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_certificates_of_the_named_file_are_found(tmp_path: Path, monkeypatch: p
 def test_java_reads_all_of_them(tmp_path: Path) -> None:
     file = tmp_path / "made" / "trust.jks"
     count = certificates.write_trust_store(file)
-    assert count > 50  # certifi or the system brings more than a hundred
+    assert count > 50  # certifi or the system has more than a hundred
     keytool = bundled_java().home / "bin" / "keytool"
     listing = subprocess.run(
         [keytool, "-J-Duser.language=en", "-list", "-keystore", file, "-storepass", certificates.PASSWORD],

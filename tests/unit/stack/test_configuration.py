@@ -1,4 +1,4 @@
-"""The files that servers are started from."""
+"""Configuration files of the servers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_pinot_is_told_to_listen_on_loopback(tmp_path: Path) -> None:
         if key.endswith((".host", "hostname", "clientPortAddress"))
     }
     assert hosts == {"127.0.0.1"}
-    # These bind every address whatever host is given, so the protocols are spelled out instead.
+    # These bind every address regardless of the host, so the protocols are spelled out instead.
     refused = {"controller.port", "pinot.broker.client.queryPort", "pinot.server.adminapi.port"}
     assert not any(refused & values.keys() for values in files.values())
     assert (server.controller_address, server.broker_address) == ("127.0.0.1:9000", "127.0.0.1:9001")

@@ -1,4 +1,4 @@
-"""Where caches and data live, and what a full disk is called."""
+"""Folders of caches and data, and errors of a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of Ivy, and what its answers mean."""
+"""Arguments of Ivy, and interpretation of its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java is found, and the wrapper that lets Spark run on one without the vector module."""
+"""Detection of Java, and the wrapper that lets Spark run on one without the vector module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL_MODULES = "java.base jdk.incubator.vector"
 
 
 def _fake_java(home: Path, version: str, *, release: bool = True, modules: str = _ALL_MODULES) -> Path:
-    """A Java home whose launcher prints its version as Java does, or else its arguments."""
+    """Return a Java home whose launcher prints its version like Java, or else its arguments."""
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(

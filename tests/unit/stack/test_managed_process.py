@@ -1,4 +1,4 @@
-"""A held command ends with its holder, whatever happens to either."""
+"""A managed command ends with its holder, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _held(tmp_path: Path, arguments: list[str], grace_seconds: float = 5.0) -> M
 
 
 def _numbers_in(file: Path) -> list[int]:
-    """The numbers on the first line, once it is there; until then nothing."""
+    """Return the numbers on the first line, or nothing until it is complete."""
     text = file.read_text() if file.exists() else ""
     return [int(word) for word in text.split()] if text.endswith("\n") else []
 
@@ -178,7 +178,7 @@ def test_it_ends_with_its_holder(tmp_path: Path, number: signal.Signals) -> None
         assert not any(map(_is_gone, family))
         holder.send_signal(number)
         holder.wait(PATIENCE_SECONDS)
-    wait_until(lambda: _all_gone(family), "everything that was held is gone")
+    wait_until(lambda: _all_gone(family), "all processes of the command are gone")
 
 
 def test_a_deaf_command_ends_with_its_holder_too(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_deaf_command_ends_with_its_holder_too(tmp_path: Path) -> None:
 
 
 def test_a_fork_of_the_holder_does_not_keep_it_alive(tmp_path: Path) -> None:
-    """A forked child inherits our end of the pipe; the holder's death must count all the same."""
+    """A forked child inherits our end of the pipe; the death of the holder must still be noticed."""
     fork = "import os, sys, time\n" + _HOLDER.replace(
         "time.sleep(600)", "forked = os.fork()\nif forked: print(forked, flush=True)\ntime.sleep(600)"
     )
@@ -225,7 +225,7 @@ def test_a_released_command_stays(tmp_path: Path) -> None:
     try:
         assert pid == held.pid
         assert not _is_gone(pid)
-        assert not held.is_alive()  # no longer ours to tell
+        assert not held.is_alive()  # no longer managed
     finally:
         os.kill(pid, signal.SIGKILL)
 
@@ -238,7 +238,7 @@ def test_a_command_that_ended_cannot_be_released(tmp_path: Path) -> None:
 
 
 def test_a_holder_that_dies_before_it_hears_the_pid_ends_the_command(tmp_path: Path) -> None:
-    """A releasable command would else stay behind with nobody who knows of it."""
+    """Otherwise a releasable command would keep running without a record."""
     reading, writing = os.pipe()
     os.close(reading)
     options = [str(os.getpid()), "5", str(tmp_path / "log"), "1"]

@@ -1,4 +1,4 @@
-"""Ports: the defaults, free ones, and who sits on one."""
+"""Ports: defaults, free ones, and the user of a busy one."""
 
 from __future__ import annotations
 

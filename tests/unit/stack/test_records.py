@@ -1,4 +1,4 @@
-"""Records of running servers: a stale one, or one whose process id was given away, does no harm."""
+"""Records of running servers: stale records and reused process ids do no harm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.patience import wait_until
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own."""
+    """Start a process in a new process group."""
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
         yield process
         process.kill()

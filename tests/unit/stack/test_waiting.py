@@ -1,4 +1,4 @@
-"""Waiting: returns the answer, complains with the last one."""
+"""Waits: they return the result, and their error shows the last one."""
 
 from __future__ import annotations
 

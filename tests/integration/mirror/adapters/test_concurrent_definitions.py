@@ -1,4 +1,4 @@
-"""Creations at the same moment, over sessions of their own to a real ZooKeeper."""
+"""Concurrent creations with separate sessions to a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RATE: Final = {"headrace.bytes-per-second": "20"}
 
 
 class Service:
-    """Instances with a session each. `topics`: names that the source has."""
+    """Instances with a session each. `topics`: topic names at the source."""
 
     def __init__(self, sessions: Sequence[ZooKeeper]) -> None:
         self.stored = DefinitionStore(sessions[0])
@@ -58,7 +58,7 @@ class Service:
         return Control(stores, admission, clock, gate_of(session, clusters, clock))
 
     def create_at_once(self, datastreams: Sequence[Datastream]) -> list[HeadraceError | None]:
-        """Return what each creation raises, all of which begin together."""
+        """Start all creations together; return the error of each, or None."""
         start = threading.Barrier(len(datastreams))
 
         def create(control: Control, one: Datastream) -> HeadraceError | None:
@@ -73,7 +73,7 @@ class Service:
             return list(pool.map(create, self._controls, datastreams))
 
     def remove_all(self) -> None:
-        """Make room for the next round."""
+        """Delete all datastreams before the next round."""
         for name in self.stored.names():
             self.stored.remove(name)
 
@@ -93,13 +93,13 @@ def service(zookeeper_server: ZooKeeperServer) -> Iterator[Service]:
 
 
 def round_of(service: Service, made: Callable[[int, str], Datastream]) -> list[type[HeadraceError]]:
-    """Return the kinds of the refusals."""
+    """Return the error types of the rejected creations."""
     errors = service.create_at_once([made(number, topic) for number, topic in enumerate(service.topics)])
     return [type(error) for error in errors if error is not None]
 
 
 def members_of(group: str) -> Callable[[int, str], Datastream]:
-    """Return what makes datastreams of one group, each of an owner of its own."""
+    """Return a factory of datastreams of one group, each with a different owner."""
 
     def made(number: int, topic: str) -> Datastream:
         metadata = {"owner": f"owner-{number}", "system.taskPrefix": group}
@@ -109,7 +109,7 @@ def members_of(group: str) -> Callable[[int, str], Datastream]:
 
 
 def owned_by(owner: str) -> Callable[[int, str], Datastream]:
-    """Return what makes datastreams of one owner."""
+    """Return a factory of datastreams of one owner."""
 
     def made(_: int, topic: str) -> Datastream:
         return a_datastream(topic, topic, metadata={"owner": owner, **RATE})

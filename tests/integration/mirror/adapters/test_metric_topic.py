@@ -1,4 +1,4 @@
-"""Measurements reach a real topic as Avro under their keys; where nothing can be reached they are dropped."""
+"""Measurements are written to a real topic as Avro with their keys, and dropped if it is unreachable."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_records_arrive_whole_under_their_keys(
 
 
 def test_what_finds_no_room_or_no_broker_is_dropped_and_counted_once_each() -> None:
-    """Eight mebibytes wait for the cluster to come; the rest is not waited for, nor are they for ever."""
+    """Eight mebibytes wait for the cluster for a limited time; the rest is dropped at once."""
     nowhere = KafkaCluster(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}")
     topic = RecordTopic[PlacementEvent](nowhere, "nobody", PlacementEvent, lambda _: "", 1.0)
     large = [replace(an_event(0), sentence="x" * 100_000)] * 10
@@ -95,7 +95,7 @@ def test_what_finds_no_room_or_no_broker_is_dropped_and_counted_once_each() -> N
         at_once = topic.drops()
         assert 0 < at_once.count < 200
         assert "Queue full" in at_once.reason
-        wait_until(lambda: topic.drops().count == 200, "what had found room is given up")
+        wait_until(lambda: topic.drops().count == 200, "the queued records are dropped")
         topic.close(0.1)
     assert topic.drops().count == 200
     assert [one["event"] for one in told] == ["records are dropped"]
@@ -108,18 +108,18 @@ def test_a_broker_that_stands_still_drops_records_until_it_is_back(new_kafka: Ne
     where = KafkaCluster(bootstrap_servers=cluster.address)
     topic = RecordTopic[PlacementEvent](where, name, PlacementEvent, lambda _: "", 1.0, clock.monotonic)
     topic.publish(EVENTS)
-    wait_until(lambda: len(read_all(cluster.address, name)) == 5, "they are delivered")
+    wait_until(lambda: len(read_all(cluster.address, name)) == 5, "the records are delivered")
     assert topic.drops() == Drops()
     with capture_logs() as told:
         cluster.nodes[0].suspend()
         topic.publish(EVENTS)
-        wait_until(lambda: topic.drops().count == 5, "they are dropped")
+        wait_until(lambda: topic.drops().count == 5, "the records are dropped")
         assert topic.drops().reason
         clock.advance(5.0)
         cluster.nodes[0].resume()
         topic.publish(EVENTS)
-        wait_until(lambda: len(read_all(cluster.address, name)) >= 10, "they are delivered again")
-        assert topic.drops().reason, "it may go on: a queue is full now and then"
+        wait_until(lambda: len(read_all(cluster.address, name)) >= 10, "records are delivered again")
+        assert topic.drops().reason, "reported as over, although a queue is only full now and then"
         clock.advance(20.0)
         assert topic.drops() == Drops(5)
         assert topic.drops() == Drops(5)

@@ -1,4 +1,4 @@
-"""ZooKeeper is back with older data than a session has seen."""
+"""ZooKeeper returns with older data than a session has seen."""
 
 from __future__ import annotations
 

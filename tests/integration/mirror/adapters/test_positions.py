@@ -1,4 +1,4 @@
-"""Where a consumer group stands at its source, as a real broker says."""
+"""Positions of a consumer group at its source, on a real broker."""
 
 from __future__ import annotations
 

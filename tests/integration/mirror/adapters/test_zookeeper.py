@@ -1,4 +1,4 @@
-"""A session on a real server: lost, suspended, ended by others, and how long it really lives."""
+"""Sessions on a real server: lost, suspended, expired from outside, and their real timeout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.servers
 
 
 class Client:
-    """A session with all that it said of itself."""
+    """Session with all its reported states."""
 
     def __init__(self, address: str, session_timeout_seconds: float = 6.0) -> None:
         self.states: queue.SimpleQueue[SessionState] = queue.SimpleQueue()
@@ -38,13 +38,13 @@ class Client:
         self.nodes = ZooKeeper(settings, self.states.put)
 
     def until(self, state: SessionState, timeout_seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until the session has said so."""
+        """Wait until the session has reported the state."""
         deadline = time.monotonic() + timeout_seconds
         while state not in self.seen:
             self.seen.append(self.states.get(timeout=max(0.01, deadline - time.monotonic())))
 
     def end_from_outside(self) -> None:
-        """The server ends the session, as if it had been silent for too long."""
+        """End the session on the server, as if it had expired."""
         twin = KazooClient(hosts=self.nodes._settings.servers, client_id=self.nodes._client.client_id)
         twin.start(timeout=PATIENCE_SECONDS)
         twin.stop()
@@ -139,9 +139,9 @@ def test_a_contact_is_made_while_a_caller_waits_for_answers_that_are_slow(
             with way.delayed(0.6):
                 for _ in range(3):
                     assert nodes.children("") == ()
-            assert len(set(contacts)) >= 3, "more than the answers that were waited for"
+            assert len(set(contacts)) >= 3, "only as many contacts as awaited responses"
             assert nodes.answer_seconds() >= 1.2
-            wait_until(is_quick, "it is quick again")
+            wait_until(is_quick, "responses are quick again")
         finally:
             nodes.stop()
 

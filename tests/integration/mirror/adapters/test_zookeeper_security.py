@@ -1,4 +1,4 @@
-"""A ZooKeeper that wants to know who we are: digests, SASL, TLS, and nodes that are ours alone."""
+"""A ZooKeeper with authentication: digest, SASL, TLS, and nodes restricted by ACLs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MUTUAL: Final = TRUSTING | {
 
 
 class Guarded:
-    """One server with a listener for everybody and one for TLS with client certificates."""
+    """Server with a plain listener, and a TLS listener that requires client certificates."""
 
     def __init__(self, folder: Path) -> None:
         plain, secure = free_ports(2)
@@ -82,9 +82,9 @@ Connect = Callable[..., ZooKeeper]
 
 @pytest.fixture
 def connect(guarded: Guarded) -> Iterator[Connect]:
-    """`connect(security…)` gives a started session below a root of the test's own.
+    """Return `connect(security…)`, which starts a session below a root of this test.
 
-    A test of a server that is never reached gives a short `patience`.
+    A test of a server that is never reached passes a short `patience`.
     """
     root = f"/guarded-{uuid4().hex[:8]}"
     made: list[ZooKeeper] = []
@@ -194,7 +194,7 @@ def test_certificates_are_checked_on_both_sides(connect: Connect, security: dict
 
 
 def test_the_servers_name_is_checked(connect: Connect, guarded: Guarded) -> None:
-    """The certificate names 127.0.0.1, and 127.0.0.2 is the same machine only on the way."""
+    """The certificate names 127.0.0.1; 127.0.0.2 reaches the same machine under another name."""
     with pytest.raises(Unreachable):
         connect(MUTUAL, guarded.secure.replace("127.0.0.1", "127.0.0.2"), patience=6)
     assert connect(MUTUAL, guarded.secure.replace("127.0.0.1", "localhost")).is_connected

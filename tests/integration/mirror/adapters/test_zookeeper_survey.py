@@ -1,4 +1,4 @@
-"""What real servers of ZooKeeper say of themselves: alone, without their ensemble, with few words allowed."""
+"""Surveys of real ZooKeeper servers: standalone, without quorum, and with few allowed commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_port_where_nobody_listens_or_answers_is_named_beside_a_server(
 
 @pytest.fixture
 def lonely(tmp_path: Path) -> Iterator[ZooKeeperServer]:
-    """One of an ensemble of three whose others are not there; it answers `srvr` only."""
+    """Return one of an ensemble of three whose other members are down; it allows only `srvr`."""
     ports = free_ports(9)
     members = [Member(*ports[first : first + 3]) for first in (0, 3, 6)]
     server = ZooKeeperServer(
@@ -60,7 +60,7 @@ def lonely(tmp_path: Path) -> Iterator[ZooKeeperServer]:
 def test_a_server_without_its_ensemble_serves_nobody(lonely: ZooKeeperServer) -> None:
     lonely.launch()
     settings = ZooKeeperSettings(servers=lonely.address)
-    wait_until(lambda: not look_at_servers(settings, PATIENCE_SECONDS)[0].problem, "it listens")
+    wait_until(lambda: not look_at_servers(settings, PATIENCE_SECONDS)[0].problem, "the server listens")
     (facts,) = look_at_servers(settings, PATIENCE_SECONDS)
     assert not facts.is_serving
     assert facts.release == ""

@@ -1,4 +1,4 @@
-"""The engine that most tests drive: between the session's two clusters, stopped in the end."""
+"""Engines between the shared clusters, stopped at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.servers import KafkaPair
 
 @pytest.fixture
 def engine(kafka_pair: KafkaPair) -> Iterator[EngineUnderTest]:
-    """Between the session's clusters."""
+    """Return an engine between the shared clusters."""
     engine = EngineUnderTest(kafka_pair.source.address, kafka_pair.destination.address)
     yield engine
     engine.stop()
@@ -21,7 +21,7 @@ def engine(kafka_pair: KafkaPair) -> Iterator[EngineUnderTest]:
 
 @pytest.fixture
 def new_engine() -> Iterator[Callable[..., EngineUnderTest]]:
-    """Makes engines between any two addresses; they are gone when the test is over."""
+    """Return a factory of engines between any two addresses, which end with the test."""
     made: list[EngineUnderTest] = []
 
     def make(source: str, destination: str, **fields: Any) -> EngineUnderTest:

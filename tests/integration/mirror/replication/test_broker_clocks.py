@@ -1,4 +1,4 @@
-"""What time it is at real brokers, by the append times that acknowledgements carry."""
+"""Clock skew of real brokers, measured from the append times in acknowledgements."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 class LateClock(SystemClock):
-    """Behind that of the brokers, which run on this machine."""
+    """Clock behind that of the brokers, which run on this machine."""
 
     def __init__(self, milliseconds: int) -> None:
         self._milliseconds = milliseconds
 
     def now_ms(self) -> int:
-        """Epoch milliseconds."""
+        """Return epoch milliseconds."""
         return super().now_ms() - self._milliseconds
 
 

@@ -1,4 +1,4 @@
-"""Brokers die, freeze and come back; leaders move. Only the partitions concerned wait, and not for long."""
+"""Failures and returns of brokers, and moving leaders: only the affected partitions wait, and briefly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def records(first: int, count: int) -> list[Record]:
 
 
 def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | None = None) -> None:
-    """`nodes`: the brokers that alone hold the partitions, in turn."""
+    """Create a topic. `nodes`: brokers that each hold partitions alone, in turn."""
     admin = admin_client(cluster.address)
     assignment = [[nodes[number % len(nodes)]] for number in range(PARTITIONS)] if nodes else None
     new = (
@@ -67,13 +67,15 @@ def test_leaders_move_on_both_sides_while_records_flow(
     for cluster, node in ((target, 0), (source, 1), (target, 2)):
         write(source.address, "moving", records(sent, 1_200), acks="all", retries=1_000)
         sent += 1_200
-        engine.run_until(lambda: any(lane.checkpoint for lane in engine.lanes.values()), "it has begun")
+        engine.run_until(
+            lambda: any(lane.checkpoint for lane in engine.lanes.values()), "the copy has started"
+        )
         victim = cluster.nodes[node]
         before = leaders(cluster, "moving")
         victim.kill()
         engine.run_to("moving", [sent // PARTITIONS] * PARTITIONS)
         victim.start()
-        wait_until(partial(is_led, cluster, "moving"), "all are led again")
+        wait_until(partial(is_led, cluster, "moving"), "all partitions have leaders again")
         assert node + 1 in before
     write(source.address, "moving", records(sent, 600), acks="all", retries=1_000)
     engine.run_to("moving", [(sent + 600) // PARTITIONS] * PARTITIONS)
@@ -83,7 +85,7 @@ def test_leaders_move_on_both_sides_while_records_flow(
 
 
 def is_stall(reason: str) -> bool:
-    """Whether the lane waits for something, and is not paused."""
+    """Return whether the lane waits without being paused."""
     return ", since 2" in reason
 
 
@@ -104,25 +106,25 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
     staying = [number for number in range(PARTITIONS) if number % 2 == 0]
     engine.run_until(
         lambda: all(engine.lane("lost", number).checkpoint == 300 for number in staying),
-        "the others go on",
+        "the other lanes continue",
     )
     waits = [engine.lane("lost", number) for number in (1, 3, 5)]
     engine.run_until(
-        lambda: all(is_stall(lane.stalled_by) for lane in waits), "what the others wait for is said"
+        lambda: all(is_stall(lane.stalled_by) for lane in waits), "the waiting lanes report the reason"
     )
     assert not any("lost" in engine.lane("lost", number).stalled_by for number in staying)
     bench = engine.context
     assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
     assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
     target.nodes[1].start()
-    wait_until(partial(is_led, target, "lost"), "it leads again", interval_seconds=0.02)
+    wait_until(partial(is_led, target, "lost"), "the broker leads again", interval_seconds=0.02)
     waiting = {number: engine.lane("lost", number).checkpoint for number in (1, 3, 5)}
     engine.run_until(
         lambda: all(engine.lane("lost", number).checkpoint > waiting[number] for number in waiting),
-        "they resume",
+        "the waiting lanes resume",
     )
     engine.run_to("lost", [300] * PARTITIONS)
-    engine.run_until(lambda: not any(lane.stalled_by for lane in engine.lanes.values()), "nothing waits")
+    engine.run_until(lambda: not any(lane.stalled_by for lane in engine.lanes.values()), "no lane waits")
     assert check_copy(engine, "lost", PARTITIONS) == 1_800
     engine.stop()
 
@@ -130,7 +132,7 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
 def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copies_on(
     source_kafka: KafkaCluster, new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """It finds out by a batch that is refused, or by a commit."""
+    """It is detected by a rejected batch, or by a commit."""
     target, topic = new_kafka("destination"), "too-old"
     for cluster in (source_kafka, target):
         make_topic(cluster.address, topic)
@@ -147,19 +149,22 @@ def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copie
 
     for is_committed in (False, True):
         send(10)
-        engine.run_until(lambda: lane.checkpoint == end and not lane.in_flight, "all is sent")
+        engine.run_until(lambda: lane.checkpoint == end and not lane.in_flight, "all records are sent")
         former = lane.identity
         target.nodes[0].suspend()
         engine.run_for(options["transaction_timeout_seconds"])
         target.nodes[0].resume()
-        wait_until(lambda: asking.transaction(identity_name(lane.key))[1] == "CompleteAbort", "it is aborted")
+        wait_until(
+            lambda: asking.transaction(identity_name(lane.key))[1] == "CompleteAbort",
+            "the transaction is aborted",
+        )
         if is_committed:
             engine.engine.runner.transactions.commit(lane)
         else:
             send(10)
         again = {None, former}
-        engine.run_until(partial(lambda old: lane.identity not in old, again), "it has its identity again")
-        engine.run_until(lambda: lane.checkpoint == end, "all is sent again")
+        engine.run_until(partial(lambda old: lane.identity not in old, again), "the lane has a new identity")
+        engine.run_until(lambda: lane.checkpoint == end, "all records are sent again")
         engine.engine.runner.transactions.commit(lane)
         engine.run_to(topic, [end])
     asking.close()

@@ -1,4 +1,4 @@
-"""What one lane, record, transform, stored record or cluster does concerns no other lane of the engine."""
+"""Failures of a lane, record, transform, stored record or cluster do not affect other lanes of the engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.deep]
 NOW = int(time.time() * 1000)
 NewEngine = Callable[..., EngineUnderTest]
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
-"""More levels than a decoder of JSON goes down."""
+"""JSON nested deeper than the decoder's limit."""
 
 
 def records(count: int, first: int = 0, partition: int = 0) -> list[Record]:
@@ -48,13 +48,13 @@ def make_pair(engine: EngineUnderTest, topic: str, partitions: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def silent() -> Iterator[str]:
-    """An address that accepts connections and never answers."""
+    """Yield an address that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def with_cluster(engine: EngineUnderTest, name: str, address: str) -> EngineUnderTest:
-    """An engine like that one, which knows one more cluster."""
+    """Return a similar engine with one more cluster."""
     access = {name: ClusterAccess(endpoints(address))}
     return EngineUnderTest(engine.source, engine.destination, access=access)
 
@@ -173,7 +173,7 @@ def test_a_stored_record_that_cannot_be_read_pauses_its_own_lane(engine: EngineU
     one = EngineUnderTest(engine.source, engine.destination, progress_topic=progress)
     one.engine.start_lanes([spec for topic in topics for spec in specs(topic)])
     one.run_to("bulk-stored-good", [10])
-    one.run_until(lambda: len(one.paused()) >= len(STORED), "the others pause")
+    one.run_until(lambda: len(one.paused()) >= len(STORED), "the other lanes pause")
     assert {event.key.partition.topic for event in one.paused()} == {f"bulk-stored-{name}" for name in STORED}
     for event in one.paused():
         assert ("newer version" if "newer" in event.key.partition.topic else "progress topic") in event.reason
@@ -190,7 +190,7 @@ def test_a_stored_record_that_cannot_be_read_pauses_its_own_lane(engine: EngineU
 def test_a_cluster_that_does_not_answer_holds_up_no_other_lane(
     engine: EngineUnderTest, silent: str, side: str
 ) -> None:
-    """Neither when lanes start, nor when they store progress or stop."""
+    """This holds when lanes start, store progress and stop."""
     topic = f"bulk-silent-{side}"
     make_pair(engine, topic)
     write(engine.source, topic, records(10))
@@ -202,7 +202,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other_lane(
     write(engine.source, topic, records(10, 10))
     one.run_to(topic, [20], topic)
     one.run_until(
-        lambda: one.lane(topic, destination=f"{topic}-away").stalled_by, "it is said what it waits for"
+        lambda: one.lane(topic, destination=f"{topic}-away").stalled_by, "the lane reports why it waits"
     )
     (report,) = [each for each in one.engine.reports() if each.destination_topic == f"{topic}-away"]
     assert silent in report.reason
@@ -211,7 +211,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other_lane(
     assert [event.reason for event in one.paused() if event.key == away.key] == [report.reason]
     assert {event.key for event in one.paused()} == {away.key}
     one.engine.stop_lanes([away.key, spec.key])
-    one.run_until(lambda: len(one.stopped()) == 2, "both stop")
+    one.run_until(lambda: len(one.stopped()) == 2, "both lanes stop")
     assert {event.key: event.next_offset for event in one.stopped()} == {away.key: None, spec.key: 20}
     one.crash()
 
@@ -229,10 +229,10 @@ def test_a_halted_lane_shows_how_far_it_is_behind(engine: EngineUnderTest) -> No
     engine.run_to(topic, [10])
     delete_topic(engine.destination, topic)
     write(engine.source, topic, records(5, 10))
-    engine.run_until(engine.paused, "it halts")
+    engine.run_until(engine.paused, "the lane halts")
     assert "does not exist" in engine.paused()[0].reason
     write(engine.source, topic, records(5, 15))
-    engine.run_until(lambda: engine.engine.reports()[0].lag == 10, "what came since counts")
+    engine.run_until(lambda: engine.engine.reports()[0].lag == 10, "the lag includes new records")
     assert "does not exist" in engine.engine.reports()[0].reason
 
 
@@ -244,4 +244,4 @@ def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(engine: EngineUnde
     engine.run_to("bulk-opened", [10])
     assert [event.key for event in engine.paused()] == [unknown.key]
     engine.engine.stop_lanes([unknown.key])
-    engine.run_until(engine.stopped, "it stops")
+    engine.run_until(engine.stopped, "the lane stops")

@@ -1,4 +1,4 @@
-"""What arrives is what was sent: every codec, every shape of record, every kind of source topic."""
+"""Copies equal their sources: every codec, every shape of record, every kind of source topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = int(time.time() * 1000) - 3_600_000
 
 
 def shapes(count: int, partitions: int) -> list[Record]:
-    """Nulls, empties, tombstones, headers of all kinds, timestamps in no order."""
+    """Return records with nulls, empty values, tombstones, all kinds of headers, unordered timestamps."""
     return [
         Record(
             number % partitions,
@@ -159,7 +159,7 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     engine.start("fidelity-open")
     lane = engine.lane("fidelity-open")
     engine.run_until(
-        lambda: lane.checkpoint == 100 and lane.high_watermark == 141, "it stops at the transaction"
+        lambda: lane.checkpoint == 100 and lane.high_watermark == 141, "the lane waits at the transaction"
     )
     engine.run_for(0.7)
     assert (lane.checkpoint, lane.stable_offset) == (100, 100)
@@ -181,14 +181,14 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     write(engine.source, "fidelity-hanging", shapes(5, 1))
     engine.start("fidelity-hanging")
     engine.run_to("fidelity-hanging", [5])
-    # The waiting fetch is answered with the first of these; the next answer has records and the end at once.
+    # The first one completes the waiting fetch, so that the next response has records and the end together.
     write(engine.source, "fidelity-hanging", shapes(1, 1))
     write(engine.source, "fidelity-hanging", shapes(4, 1))
     writer = transactional(engine.source, "fidelity-hanging")
     writer.begin_transaction()
     writer.produce("fidelity-hanging", b"undecided")
     writer.flush(PATIENCE_SECONDS)
-    engine.run_until(engine.paused, "it is reported")
+    engine.run_until(engine.paused, "the transaction is reported")
     (report,) = engine.engine.reports()
     assert re.search(r"\b10 of 11\b.*\bproducer \d+\b.*\b10\b", report.reason)
     assert not engine.resumed()
@@ -239,7 +239,9 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     writer.produce(topic, b"last", b"k-last")
     writer.commit_transaction(PATIENCE_SECONDS)
     wait_until(
-        lambda: len(look(engine.source, topic)) < 400, "the cleaner has been there", interval_seconds=0.5
+        lambda: len(look(engine.source, topic)) < 400,
+        "the cleaner has compacted the log",
+        interval_seconds=0.5,
     )
     here = look(engine.source, topic)
     engine.start(topic)
@@ -270,6 +272,6 @@ def test_a_lane_stops_by_itself_at_its_end(engine: EngineUnderTest) -> None:
     make_pair(engine, "fidelity-end")
     write(engine.source, "fidelity-end", shapes(100, 1), per_batch=25)
     engine.start("fidelity-end", end_offset=50)
-    engine.run_until(engine.stopped, "it stops")
+    engine.run_until(engine.stopped, "the lane stops")
     assert engine.stopped()[0].next_offset == 50
     assert len(look(engine.destination, "fidelity-end")) == 50

@@ -1,5 +1,7 @@
-"""What is wrong with one partition at the source or by authorisation, and old formats, on a broker of its
-own: it has an authorizer, and its log files are tampered with."""
+"""Failures of one partition at the source, missing rights, and old formats.
+
+They need a separate broker, with an authorizer and modified log files.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ NewEngine = Callable[..., EngineUnderTest]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Source and destination at once. Everything is allowed that nobody has forbidden."""
+    """Start a broker that is source and destination. Everything is allowed that no ACL denies."""
     folder = tmp_path_factory.mktemp("isolation")
     cluster = KafkaCluster(
         "kafka", folder, [NodePorts.free()], jvm=Jvm(heap_mib=320, quick_start=True), properties=PERMISSIVE
@@ -65,7 +67,7 @@ def test_a_topic_that_is_forbidden_pauses_and_resumes_when_it_is_allowed(
     with Forbidden(engine.source, topic, operation):
         for name in (bad, good):
             engine.start(name, destination=f"copy.{name}")
-        engine.run_until(engine.paused, "the forbidden one pauses")
+        engine.run_until(engine.paused, "the forbidden lane pauses")
         engine.run_to(good, [20])
         (pause,) = engine.paused()
         assert pause.key.partition.topic == bad
@@ -115,7 +117,7 @@ def test_a_batch_that_is_damaged_at_the_source_is_never_copied(
 
 
 def old_messages(magic: int, codec: int, first: int) -> bytes:
-    """Two messages from offset `first` on, as brokers of the time kept them."""
+    """Return two messages from offset `first`, as stored by old brokers."""
     builder = LegacyRecordBatchBuilder(magic, codec, 10**6)
     builder.append(0, timestamp=NOW, key=None, value=b"format %d first" % magic)
     builder.append(1, timestamp=NOW, key=b"key", value=None)
@@ -153,7 +155,7 @@ def test_old_formats_that_a_broker_still_has_are_written_in_the_present_one(
         (None, b"format 1 first"),
         (b"key", None),
     ]
-    expected = [  # format 0 has no timestamps, the present one says so with -1
+    expected = [  # format 0 has no timestamps, which the current format encodes as -1
         one._replace(timestamp=-1) if one.offset < 2 else one for one in look(broker.address, "old")
     ]
 

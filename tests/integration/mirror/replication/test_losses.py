@@ -1,4 +1,4 @@
-"""Losses that need a broker that freezes, or real leader epochs; the others are in unit/mirror/engine."""
+"""Losses that need a frozen broker or real leader epochs; see also unit/mirror/engine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def delete(address: str, topics: Sequence[str]) -> None:
     for future in admin.delete_topics(list(topics)).values():
         future.result(PATIENCE_SECONDS)
     wait_until(
-        lambda: not admin.list_topics(timeout=PATIENCE_SECONDS).topics.keys() & set(topics), "they are gone"
+        lambda: not admin.list_topics(timeout=PATIENCE_SECONDS).topics.keys() & set(topics),
+        "the topics are deleted",
     )
 
 
@@ -52,30 +53,30 @@ def pair(engine: EngineUnderTest, topic: str) -> None:
 def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_it_is_there_again(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """The comparison lets go of what was to be sent before the pause, and no answer carries the pause out."""
+    """The comparison drops the outstanding batches before the pause, so no response triggers the pause."""
     target, source, topic = new_kafka(), kafka_pair.source.address, "loss-compared"
     former = new_engine(source, target.address)
     pair(former, topic)
     write(source, topic, numbered(0, 10))
     former.start(topic, policy=CONTINUE)
     former.run_to(topic, [10])
-    former.run_until(lambda: not former.lane(topic).dirty, "its progress is stored")
+    former.run_until(lambda: not former.lane(topic).dirty, "the progress is stored")
     former.crash()
     write(target.address, topic, numbered(0, 1, "another's"))
     later = new_engine(source, target.address)
     later.start(topic, policy=CONTINUE)
     lane = later.lane(topic)
-    later.run_until(lambda: lane.reader is not None and lane.is_writable, "it reads")
+    later.run_until(lambda: lane.reader is not None and lane.is_writable, "the lane reads")
     target.nodes[0].suspend()
     try:
         write(source, topic, numbered(10, 5))
-        later.run_until(lambda: lane.position == 15, "it has something to send")
+        later.run_until(lambda: lane.position == 15, "the lane has records to send")
         delete(source, [topic])
-        later.run_until(later.paused, "it is to pause")
-        assert not lane.is_drained, "not before that is sent"
+        later.run_until(later.paused, "a pause is reported")
+        assert not lane.is_drained, "drained before the batches were sent"
     finally:
         target.nodes[0].resume()
-    later.run_until(lambda: lane.state is LaneState.PAUSED, "it pauses")
+    later.run_until(lambda: lane.state is LaneState.PAUSED, "the lane pauses")
     make_topic(source, topic)
     write(source, topic, numbered(0, 7, "new"))
     later.run_until(lambda: lane.checkpoint == 7, "the new topic is copied")
@@ -83,7 +84,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
 
 
 def progress_of(engine: EngineUnderTest, topic: str) -> dict[str, Any]:
-    """The lane's stored progress."""
+    """Return the lane's stored progress."""
     (found,) = [
         json.loads(one.value or b"")
         for number in range(8)
@@ -103,7 +104,7 @@ def store_progress(engine: EngineUnderTest, topic: str, document: dict[str, Any]
 def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """As after an unclean election: what was copied in the old epoch is not what the log holds now."""
+    """The records copied in the old epoch differ from the log, like after an unclean election."""
     source = new_kafka()
     topic, progress = "loss-epochs", f"progress-{time.monotonic_ns()}"
     engine = new_engine(source.address, kafka_pair.destination.address, progress_topic=progress)
@@ -116,12 +117,12 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     engine.run_to(topic, [60])
     engine.stop()
     stored = progress_of(engine, topic)
-    assert stored["epoch"] > 0, "a restart begins a new epoch"
+    assert stored["epoch"] > 0, "the restart has not changed the leader epoch"
     for claimed, parts_at in ((0, 30), (stored["epoch"] + 7, 60)):
         store_progress(engine, topic, {**stored, "epoch": claimed})
         halting = new_engine(source.address, engine.destination, progress_topic=progress)
         halting.start(topic)
-        halting.run_until(halting.paused, "it halts")
+        halting.run_until(halting.paused, "the lane halts")
         assert f"diverges at offset {parts_at} " in halting.paused()[0].reason
         halting.crash()
     store_progress(engine, topic, {**stored, "epoch": 0})
@@ -129,7 +130,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     going_on.start(topic, policy=CONTINUE)
     going_on.run_until(lambda: len(values(engine.destination, topic)) == 90, "the new history is copied")
     lane = going_on.lane(topic)
-    going_on.run_until(lambda: lane.checkpoint == 60, "all of it")
+    going_on.run_until(lambda: lane.checkpoint == 60, "the checkpoint is at the end")
     assert (lane.life, lane.ledger.start, lane.ledger.is_balanced) == (1, 30, True)
     assert "diverges at offset 30" in lane.gaps[-1]
     assert lane.offset_map.forward(29).offset == 29

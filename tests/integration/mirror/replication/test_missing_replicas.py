@@ -1,4 +1,4 @@
-"""A destination that has lost a replica: what needs it waits and says why, and holds up nothing else."""
+"""A destination without a replica: partitions that need it wait with a reason, and block no others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def records(first: int, count: int) -> list[Record]:
 
 
 def make(cluster: KafkaCluster, topic: str, nodes: list[int], **config: str) -> None:
-    """All partitions have these replicas, led by the first."""
+    """Create a topic whose partitions all have these replicas, led by the first."""
     admin = admin_client(cluster.address)
     new = NewTopic(topic, PARTITIONS, replica_assignment=[nodes] * PARTITIONS, config=config)
     admin.create_topics([new])[topic].result(PATIENCE_SECONDS)
@@ -61,7 +61,7 @@ def test_partitions_without_enough_replicas_say_why_and_hold_up_no_others(
         assert all(lane.checkpoint == 10 for lane in safe)
     engine.run_until(
         lambda: all("safe-" in lane.stalled_by and ", since 2" in lane.stalled_by for lane in safe),
-        "what they wait for is said",
+        "the waiting lanes report the reason",
     )
     assert all(
         "REQUEST_TIMED_OUT" in lane.stalled_by or "NOT_ENOUGH_REPLICAS" in lane.stalled_by for lane in safe
@@ -69,11 +69,11 @@ def test_partitions_without_enough_replicas_say_why_and_hold_up_no_others(
     assert not any(lane.stalled_by for lane in plain)
     write(source.address, "plain", records(360, 60))
     engine.run_to("plain", [70] * PARTITIONS)
-    assert not {lane.writer for lane in safe} & {lane.writer for lane in plain}, "they share no request"
+    assert not {lane.writer for lane in safe} & {lane.writer for lane in plain}, "they share a request"
 
     target.nodes[1].start()
     engine.run_to("safe", [20] * PARTITIONS)
-    engine.run_until(lambda: not any(lane.stalled_by for lane in safe), "nothing waits")
+    engine.run_until(lambda: not any(lane.stalled_by for lane in safe), "no lane waits")
     write(source.address, "safe", records(120, 60))
     engine.run_to("safe", [30] * PARTITIONS)
     assert not any(lane.is_slow for lane in safe)

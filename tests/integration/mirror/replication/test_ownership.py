@@ -1,4 +1,4 @@
-"""Crashes, restarts and former owners: what each guarantee gives, and who is fenced."""
+"""Crashes, restarts and former owners: results of each guarantee, and fencing."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def seen(engine: EngineUnderTest, topic: str) -> list[bytes | None]:
 
 
 def crash_in_the_middle(engine: EngineUnderTest, topic: str, guarantee: Guarantee) -> EngineUnderTest:
-    """An engine that checkpoints seldom copies a part and dies; a second one does the rest."""
+    """Copy a part with an engine that rarely checkpoints and crashes, and the rest with a second one."""
     pair(engine, topic)
     first = another(engine, checkpoint_seconds=60.0)
     policy = CopyPolicy(guarantee=guarantee)
     write(engine.source, topic, numbered(0, 300), per_batch=BATCH)
     first.start(topic, policy=policy)
     lane = first.lane(topic)
-    first.run_until(lambda: lane.checkpoint >= 300, "some is copied")
+    first.run_until(lambda: lane.checkpoint >= 300, "some records are copied")
     write(engine.source, topic, numbered(300, 300), per_batch=BATCH)
-    first.run_until(lambda: lane.checkpoint > 300, "more is copied")
+    first.run_until(lambda: lane.checkpoint > 300, "more records are copied")
     first.crash()
     second = another(engine)
     second.start(topic, policy=policy)
@@ -111,7 +111,7 @@ def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) 
     slow = another(engine, options={"transaction_interval_seconds": 30.0})
     policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
     slow.start("own-shown", policy=policy, consumer_group="own-shown")
-    slow.run_until(lambda: slow.lane("own-shown").checkpoint == 20, "all is acknowledged")
+    slow.run_until(lambda: slow.lane("own-shown").checkpoint == 20, "all records are acknowledged")
     slow.context.run(slow.engine.checkpoints.commit_groups())
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [-1001]
     slow.stop()
@@ -135,7 +135,8 @@ def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     write(engine.source, topic, [Record(number, None, b"2", (), NOW) for number in (0, 1)])
     owner.run_to(topic, [2])
     zombie.run_until(
-        lambda: zombie.paused() and zombie.lane(topic, 1).checkpoint == 2, "one is fenced, one goes on"
+        lambda: zombie.paused() and zombie.lane(topic, 1).checkpoint == 2,
+        "one lane is fenced, the other continues",
     )
     assert [event.key.partition.partition for event in zombie.paused()] == [0]
     assert any(word in zombie.paused()[0].reason for word in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
@@ -180,7 +181,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
 def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     engine: EngineUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All its records come with one answer, so that nothing but the identity can set it going."""
+    """All its records arrive in one response, so that only the identity can make it continue."""
     pair(engine, "own-anew")
     write(engine.source, "own-anew", numbered(0, 20))
     engine.start("own-anew")
@@ -193,7 +194,7 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
         return stamp
 
     monkeypatch.setattr(identifying, "take_identity", take_slowly)
-    engine.run_until(lambda: lane.is_identifying, "it asks for an identity")
+    engine.run_until(lambda: lane.is_identifying, "the lane requests an identity")
     engine.engine.runner.restart(lane, "the test says so")
     engine.run_to("own-anew", [20])
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
@@ -205,13 +206,13 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
 def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
     engine: EngineUnderTest, guarantee: Guarantee, sends: bool
 ) -> None:
-    """It wakes up as one that had loaded its progress long ago, and either finds records or is stopped."""
+    """When it wakes, it has loaded its progress long ago, and either finds records or is stopped."""
     topic = f"own-frozen-{guarantee}-{sends}"
     pair(engine, topic)
     policy = CopyPolicy(guarantee=guarantee)
     frozen, owner = another(engine), another(engine)
     frozen.start(topic, policy=policy)
-    frozen.run_until(lambda: frozen.lane(topic).high_watermark == 0, "it is up to date")
+    frozen.run_until(lambda: frozen.lane(topic).high_watermark == 0, "the lane has caught up")
     write(engine.source, topic, numbered(0, 1000), per_batch=100)
     owner.start(topic, policy=policy)
     owner.run_to(topic, [1000])
@@ -231,7 +232,7 @@ def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
 def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     engine: EngineUnderTest, guarantee: Guarantee
 ) -> None:
-    """It is drained and has an identity, so nothing tells it that another owner came and went."""
+    """It is drained and has an identity, so nothing reveals that there was another owner."""
     topic = f"own-late-{guarantee}"
     pair(engine, topic)
     policy = CopyPolicy(guarantee=guarantee)
@@ -244,7 +245,7 @@ def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     owner.run_to(topic, [520])
     owner.stop()
     frozen.engine.stop_lanes([frozen.lane(topic).key])
-    frozen.run_until(frozen.stopped, "it stops")
+    frozen.run_until(frozen.stopped, "the lane stops")
     frozen.stop()
     write(engine.source, topic, numbered(520, 10))
     engine.start(topic, policy=policy)

@@ -1,4 +1,4 @@
-"""Many lanes that look for what they had sent before a crash, all at once and in little memory."""
+"""Many lanes recover at once after a crash, with little memory."""
 
 from __future__ import annotations
 

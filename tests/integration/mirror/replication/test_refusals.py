@@ -1,4 +1,4 @@
-"""One bad record concerns its partition only, and by policy not even that."""
+"""A rejected record affects only its partition, and depending on the policy not even that."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_refused_timestamp_pauses_with_its_offset_and_passes_when_allowed(engi
     sent[11] = Record(0, b"k", b"from the future", (), NOW + 86_400_000)
     write(engine.source, "refused-time", sent, linger_ms=100)
     engine.start("refused-time")
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     assert "source offset 11" in engine.paused()[0].reason
     change(engine.destination, "refused-time", message_timestamp_after_max_ms="9223372036854775807")
     engine.run_to("refused-time", [20])
@@ -127,14 +127,14 @@ def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to
         } - named
 
     while named != set(in_the_way):
-        engine.run_until(news, "it pauses for another setting")
+        engine.run_until(news, "the lane pauses for another setting")
         for setting in news():
             change(engine.destination, letters, **{setting: in_the_way[setting]})
             named.add(setting)
     engine.run_to(topic, [30])
     assert seen(engine.destination, topic) == contents(sent, without=(3, 17, 20))
     found = [dict(letter.headers)["headrace-offset"] for letter in look(engine.destination, letters)]
-    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "each of them once"
+    assert (len(found), set(found)) == (3, {b"3", b"17", b"20"}), "not exactly one letter for each"
 
 
 def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:

@@ -1,4 +1,4 @@
-"""A datastream group whose destination is another one than before: created again under its old name."""
+"""A datastream group recreated under its old name with another destination."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbered(first: int, count: int) -> list[Record]:
 def after(
     engine: EngineUnderTest, topic: str, *names: str, crash: bool, policy: CopyPolicy
 ) -> EngineUnderTest:
-    """What has copied 100 records to the first name ends; all topics are there."""
+    """Copy 100 records to the first name and end that engine; create all topics."""
     for name in names:
         make_topic(engine.destination, name)
     make_topic(engine.source, topic)
@@ -58,7 +58,9 @@ def test_a_new_destination_is_copied_from_its_own_start(
     third.start(topic, destination=f"b.{topic}", group=topic, policy=policy)
     write(engine.source, topic, numbered(120, 5))
     third.run_to(topic, [125])
-    assert check_copy(third, topic, destination=f"b.{topic}") == 125, "from its own checkpoint on"
+    assert check_copy(third, topic, destination=f"b.{topic}") == 125, (
+        "it did not continue from its own checkpoint"
+    )
     third.stop()
 
 
@@ -66,7 +68,7 @@ def test_a_new_destination_may_begin_at_the_end(engine: EngineUnderTest) -> None
     topic, policy = "renamed-latest", CopyPolicy()
     second = after(engine, topic, f"a.{topic}", f"b.{topic}", crash=False, policy=policy)
     second.start(topic, destination=f"b.{topic}", group=topic, policy=policy, start=StartPosition.LATEST)
-    second.run_until(lambda: second.lane(topic).state is LaneState.COPYING, "its end is found")
+    second.run_until(lambda: second.lane(topic).state is LaneState.COPYING, "the lane copies from the end")
     write(engine.source, topic, numbered(100, 3))
     second.run_to(topic, [103])
     assert [record.value for record in look(engine.destination, f"b.{topic}")] == [b"100", b"101", b"102"]

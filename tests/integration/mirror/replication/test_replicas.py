@@ -1,4 +1,4 @@
-"""Lanes with a rack read the replica that is nearest, follow leaders that move, and outlive both."""
+"""Lanes with a rack read from the nearest replica, follow leaders that move, and survive their failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def records(first: int, count: int) -> list[Record]:
 
 
 def make(cluster: KafkaCluster, topic: str, replicas: Sequence[int]) -> None:
-    """One partition with its replicas on these nodes; the first one leads."""
+    """Create a topic of one partition with its replicas on these nodes; the first one leads."""
     admin = admin_client(cluster.address)
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[list(replicas)])])[topic].result(
         PATIENCE_SECONDS
@@ -49,7 +49,7 @@ def leader(cluster: KafkaCluster, topic: str) -> int:
 
 
 class Served:
-    """Bytes of records by the broker that served them; everything is handed on."""
+    """Counts record bytes by the broker that sent them, and forwards all events."""
 
     def __init__(self, listener: FetchListener) -> None:
         self._listener = listener
@@ -76,7 +76,7 @@ class Served:
 
 
 def count_served(engine: EngineUnderTest) -> Served:
-    """From now on; a lane must have been started."""
+    """Count from now on, for lanes that have been started."""
     engine.run_until(lambda: SOURCE in engine.engine.runner.sources, "the source is open")
     source = engine.engine.runner.sources[SOURCE]
     source.listener = served = Served(source.listener)
@@ -95,11 +95,11 @@ def test_the_nearest_replica_is_read_and_the_leader_when_it_dies(
     served = count_served(engine)
     write(cluster.address, "near", records(0, 2_000), acks="all")
     engine.run_to("near", [2_000])
-    assert set(served.by_broker) == {2}, "the follower in our rack served every byte"
+    assert set(served.by_broker) == {2}, "a broker in another rack served records"
     cluster.nodes[1].kill()
     write(cluster.address, "near", records(2_000, 2_000), retries=1_000)
     engine.run_to("near", [4_000])
-    assert served.by_broker[1], "the leader serves what the follower cannot"
+    assert served.by_broker[1], "the leader did not replace the dead follower"
     assert check_copy(engine, "near", destination="near-copy") == 4_000
     engine.stop()
 
@@ -126,13 +126,13 @@ def test_a_leader_that_moves_says_where_to(
     assert isinstance(lane.reader, FetchChannel)
     assert lane.writer is not None
     assert (lane.reader.broker, lane.writer.broker) == (1, 1)
-    assert not asked, "nobody had to ask who leads now"
+    assert not asked, "metadata was requested although the error named the new leader"
     assert check_copy(engine, "hint", destination="hint-copy") == 3_000
     engine.stop()
 
 
 def watch_refreshes(engine: EngineUnderTest) -> list[str]:
-    """Topics whose metadata is asked for from now on."""
+    """Return a list of the topics whose metadata is requested from now on."""
     asked: list[str] = []
     for cluster in engine.context._clusters.values():
         refresh = cluster.refresh
@@ -147,7 +147,7 @@ def watch_refreshes(engine: EngineUnderTest) -> list[str]:
 
 
 def move(cluster: KafkaCluster, topics: Sequence[str], to: int) -> None:
-    """Elect the preferred leaders, which are back in sync."""
+    """Elect the preferred leaders, which are in sync again."""
     admin = admin_client(cluster.address, log_level=0)
 
     def is_moved() -> bool:

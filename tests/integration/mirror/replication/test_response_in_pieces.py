@@ -1,4 +1,4 @@
-"""A large response comes in pieces of any size, the last of them small, and is never waited for in vain."""
+"""A large response arrives in pieces of any size, ending with a small one; the reader never hangs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIZES = (10, 70_000, 300_000, 3_000_000, 70_001, 12, 600_000)
 
 
 def _serve(listener: socket.socket, seed: int) -> None:
-    """Answer every request with as many bytes as it asks for, in random pieces."""
+    """Respond to every request with the number of bytes that it requests, in random pieces."""
     numbers = random.Random(seed)
     peer, _ = listener.accept()
     with peer:
@@ -40,7 +40,7 @@ def _serve(listener: socket.socket, seed: int) -> None:
                 frame = frame[max(cut, 1) :]
                 if cut > 1:
                     time.sleep(0.002)
-        peer.recv(1)  # an end of the stream would wake whoever waits for more than is coming
+        peer.recv(1)  # closing the connection would wake a reader that waits for too much
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,4 +1,4 @@
-"""The rights that docs/kafka-security.md lists are enough, and no more is asked for than they."""
+"""The rights listed in docs/kafka-security.md are sufficient, and no others are requested."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Rights = Sequence[tuple[ResourceType, str, Sequence[AclOperation]]]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Nothing is allowed but to those who come without a name."""
+    """Start a broker that allows operations only to unauthenticated clients."""
     login = f"listener.name.{_LISTENER.lower()}.plain.sasl.jaas.config"
     properties: dict[str, object] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -77,7 +77,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 class Users:
-    """People with rights, and how they reach the broker."""
+    """Users with rights, and their access to the broker."""
 
     def __init__(self, broker: KafkaCluster, folder: Path) -> None:
         self._admin = admin_client(broker.address)
@@ -85,7 +85,7 @@ class Users:
         self._address = broker.address_of(_LISTENER)
 
     def allow(self, user: str, rights: Rights) -> None:
-        """These and no others; names are prefixes but for the cluster's."""
+        """Grant exactly these rights; names are prefixes, except for the cluster."""
         name, any_name = f"User:{user}", None
         anything = AclBindingFilter(
             ResourceType.ANY,
@@ -110,17 +110,17 @@ class Users:
         add_rules(self._admin, bindings)
 
     def settings(self, user: str) -> ClusterSettings:
-        """How the adapters reach the broker as that user."""
+        """Return the settings with which adapters connect as that user."""
         document = {"protocol": _LISTENER, "mechanism": "PLAIN", "username": user, "password": "right"}
         security = KafkaSecurity.model_validate(document)
         return ClusterSettings(bootstrap_servers=self._address, security=security)
 
     def access(self, user: str) -> ClusterAccess:
-        """How an engine reaches it as that user."""
+        """Return the access with which an engine connects as that user."""
         return ClusterAccess(endpoints(self._address), sasl=SaslAccess("PLAIN", user, "right"))
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """A command from the broker as `reader` to the broker as `writer`."""
+        """Run a command from the broker as `reader` to the broker as `writer`."""
         lines = []
         for user in ("reader", "writer"):
             lines += [
@@ -208,7 +208,7 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     access = {SOURCE: users.access("reader"), "destination": users.access("writer")}
     engine = new_engine(broker.address, broker.address, access=access)
     engine.start(topic, destination=f"copy.{topic}")
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     assert reason in engine.paused()[0].reason
     assert topic in engine.paused()[0].reason or missing == "progress"
     engine.run_for(3.0)
@@ -235,7 +235,7 @@ def test_a_right_on_the_progress_topic_that_is_missing_is_named(
     access = {SOURCE: users.access("reader"), "destination": users.access("writer")}
     engine = new_engine(broker.address, broker.address, access=access, progress_topic=progress)
     engine.start(topic, destination=f"copy.{topic}")
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     assert re.search(rf"\bCreate\b.*\bRead\b.*\bWrite\b.*{progress}", engine.paused()[0].reason)
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])
@@ -252,9 +252,9 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
     admin, copy = KafkaAdmin(users.settings("writer")), f"copy.{prefix}-orders"
     admin.create(TopicDescription(copy, described.partitions, settings=described.settings))
     admin.create(TopicDescription(f"measured.{prefix}", 1))
-    eventually(lambda: admin.list_topics().keys() >= {copy, f"measured.{prefix}"}, "the topics are there")
+    eventually(lambda: admin.list_topics().keys() >= {copy, f"measured.{prefix}"}, "the topics exist")
     admin.grow(copy, 3)
-    eventually(lambda: admin.list_topics()[copy] == 3, "it has grown")
+    eventually(lambda: admin.list_topics()[copy] == 3, "the topic has grown")
     events = placement_event_topic(users.settings("writer"), f"measured.{prefix}")
     events.publish(
         [PlacementEvent(1, "key", ChangeKind.PLAN, 1, "one", "orders", "", 0, "", "", "", "", 0.0, "because")]
@@ -270,7 +270,7 @@ def test_the_leader_the_measurements_and_the_sampler_need_what_is_listed(
 
 @pytest.fixture
 def surveyed() -> Callable[[ClusterSettings, str], TopicFacts]:
-    """What a survey finds of a topic."""
+    """Return a function that surveys a topic."""
     loop = LoopThread("survey")
 
     def look(settings: ClusterSettings, topic: str) -> TopicFacts:

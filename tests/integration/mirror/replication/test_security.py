@@ -1,4 +1,4 @@
-"""Brokers that want to know who we are, and prove who they are."""
+"""Brokers that authenticate their clients, and whose certificates are verified."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A broker with a listener for every way to authenticate; authentications last for two seconds."""
+    """Start a broker with a listener for each kind of authentication, which expires after two seconds."""
     listeners = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     properties: dict[str, object] = {
         "ssl.keystore.type": "PEM",
@@ -92,8 +92,10 @@ def _add_scram_user(address: str) -> None:
 
 
 def token(seconds: float = 3600) -> str:
-    """A bearer token without a signature, which a broker takes that was told of no keys. A broker that
-    rounds to milliseconds must not find it issued in its future."""
+    """Return an unsigned bearer token, which a broker without configured keys accepts.
+
+    Brokers round to milliseconds and must not find it issued in the future.
+    """
     now = time.time() - 1.0
 
     def part(document: dict[str, object]) -> str:
@@ -110,7 +112,7 @@ def access_of(guarded: KafkaCluster, listener: str, mechanism: str, password: st
 
 
 def copy_from(engine: EngineUnderTest, guarded: KafkaCluster, topic: str) -> None:
-    """Copy in two steps, longer apart than an authentication lasts."""
+    """Copy in two steps, with more time in between than an authentication lasts."""
     make_topic(guarded.address, topic)
     make_topic(engine.destination, topic)
     records = [Record(0, b"%d" % number, b"v" * 2_000, (), NOW) for number in range(1_000)]
@@ -146,7 +148,7 @@ def test_sasl_through_tls(
 def test_certificates_on_both_sides(
     guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
-    """As a destination too: everything that is written goes through TLS."""
+    """This cluster is the destination, so that all writes go through TLS."""
     document = {
         "bootstrap_servers": guarded.address_of("SSL"),
         "rack": "",
@@ -173,7 +175,7 @@ def test_certificates_on_both_sides(
 def refusal(engine: EngineUnderTest, topic: str) -> str:
     make_topic(engine.destination, topic)
     engine.start(topic)
-    engine.run_until(engine.paused, "it pauses")
+    engine.run_until(engine.paused, "the lane pauses")
     return engine.paused()[0].reason
 
 
@@ -211,7 +213,7 @@ def test_a_certificate_that_is_replaced_on_disk_is_shown_without_a_restart(
 ) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     for file in (certificate, key):
-        shutil.copy(TLS / "rest/client.pem", file)  # of an authority that the broker does not know
+        shutil.copy(TLS / "rest/client.pem", file)  # of an authority that the broker does not trust
     tls = tls_context(TlsFiles(str(TLS / "ca.pem"), str(certificate), str(key)))
     access = ClusterAccess(endpoints(guarded.address_of("SSL")), tls)
     engine = new_engine(guarded.address, kafka_pair.destination.address, access={SOURCE: access})
@@ -230,7 +232,7 @@ def test_a_certificate_that_is_replaced_on_disk_is_shown_without_a_restart(
 def test_the_clients_beside_the_engine_bring_the_same_credentials(
     guarded: KafkaCluster, tmp_path: Path, mechanism: str
 ) -> None:
-    """The leader's, those of measurements and the sampler's."""
+    """These are clients of the leader, of measurements and of the sampler."""
     file = tmp_path / "token"
     file.write_text(token())
     given = (

@@ -1,4 +1,4 @@
-"""An address that accepts connections and never answers, such as a port of something else."""
+"""An address that accepts connections and never responds, such as a port of another service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking over from another mirror: lanes begin where its consumer group had committed."""
+"""Takeover from another mirror: lanes start at the committed offsets of its consumer group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = int(time.time() * 1000)
 
 
 def fill(engine: EngineUnderTest, topic: str, partitions: int, count: int = 20) -> None:
-    """`count` records in each partition, in batches of five, so that positions lie inside of batches."""
+    """Write `count` records to each partition in batches of five, so that positions are within batches."""
     make_topic(engine.source, topic, partitions)
     make_topic(engine.destination, topic, partitions)
     for partition in range(partitions):
@@ -29,7 +29,7 @@ def fill(engine: EngineUnderTest, topic: str, partitions: int, count: int = 20) 
 
 
 def commit(address: str, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """As another mirror would."""
+    """Commit offsets like another mirror."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "log_level": 0})
     consumer.commit(
         offsets=[Place(topic, partition, offset) for partition, offset in offsets.items()], asynchronous=False
@@ -63,7 +63,8 @@ def test_lanes_begin_where_the_group_stood(
     engine.run_to(topic, [20, 20, 20])
     assert numbers(engine, topic, 3) == [list(range(7, 20)), [], uncommitted]
     engine.run_until(
-        lambda: committed(engine.source, f"{topic}-group", topic, 0) == 20, "the group moves on with us"
+        lambda: committed(engine.source, f"{topic}-group", topic, 0) == 20,
+        "the lane commits offsets of the group",
     )
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups that move to the copy and back, and what was stored of a copy."""
+"""Consumer groups that move to the copy and back, based on the stored offset map."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def group_consumer(address: str, group: str) -> Consumer:
 
 @pytest.fixture
 def copied(engine: EngineUnderTest) -> tuple[EngineUnderTest, str]:
-    """Two partitions of 60 records; the first begins at offset 0 there, the second behind 7 strangers."""
+    """Copy two partitions of 60 records; the second copy starts after 7 foreign records."""
     topic = f"tr-{time.monotonic_ns()}"
     make_topic(engine.source, topic, 2)
     make_topic(engine.destination, f"copy.{topic}", 2)

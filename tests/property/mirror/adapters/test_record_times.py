@@ -1,4 +1,4 @@
-"""Whatever a log holds, the search finds the newest time stamp up to a record, and ends."""
+"""The search for the latest timestamp up to a record succeeds and ends, for any log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING = OffsetAnswer(0, -1, -1, -1)
 
 
 def answer(log: Sequence[int], moment: int) -> OffsetAnswer:
-    """Of a broker: the first record that is not older than the moment."""
+    """Return the response of a broker: the first record that is not older than the moment."""
     for offset, stamp in enumerate(log):
         if stamp >= moment:
             return OffsetAnswer(0, offset, 0, stamp)
@@ -24,7 +24,7 @@ def answer(log: Sequence[int], moment: int) -> OffsetAnswer:
 
 
 def search(log: Sequence[int], offset: int) -> tuple[int | None, int]:
-    """What is found, and after how many questions."""
+    """Return the result, and the number of requests."""
     one = TimeSearch(offset, NOW_MS)
     for number in range(MOST_QUESTIONS):
         if one.is_over:

@@ -1,6 +1,6 @@
-"""Two calls at two instances, of which one is carried out between any two requests of the other.
+"""Two calls at two instances; the second is executed between any two requests of the first.
 
-Each is checked beside the datastreams that exist then; together they keep what each was checked for.
+Each call is checked against the datastreams existing at that time; together they also satisfy both checks.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 STEPS = 20
-"""More than a call takes."""
+"""More than the requests of a call."""
 QUOTAS = {"team": OwnerQuota(datastreams=2, bytes_per_second=100)}
 
 
 class Instances:
-    """One service, an instance for each caller. `a` begins; `b` runs to its end after `steps` requests."""
+    """One service with an instance for each caller.
+
+    `a` starts; `b` runs to completion after `steps` requests.
+    """
 
     def __init__(self, steps: int = 0) -> None:
         self.server = FakeZooKeeper()

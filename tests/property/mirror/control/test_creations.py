@@ -1,8 +1,6 @@
-"""Creators of one name, or with one key, at several instances, side by side, one request to ZooKeeper at a
-time in every order.
+"""Concurrent creations with one name or key at several instances, in every order of requests.
 
-There is one datastream, which is one creator's. Who sent the same call is answered with it, anybody else is
-told that there is one.
+One datastream is created, by one of the calls. A repeated call returns it; any other fails with a conflict.
 """
 
 from __future__ import annotations
@@ -37,17 +35,17 @@ WISHES = {
     "e": None,
 }
 STEPS = 14
-"""More than a creation takes."""
+"""More than the requests of a creation."""
 
 
 def schedules(first: str, second: str) -> Iterator[tuple[str, ...]]:
-    """The first begins, the second does some steps in between, the first goes on to its end."""
+    """Yield schedules: the first starts, the second runs some steps, the first runs to completion."""
     for before, between in itertools.product(range(STEPS), repeat=2):
         yield (first,) * before + (second,) * between + (first,) * STEPS
 
 
 class Creators:
-    """Each at an instance of its own, whose clock says another time."""
+    """Creators, each at a separate instance with a different clock."""
 
     def __init__(self, schedule: tuple[str, ...]) -> None:
         self.server = FakeZooKeeper()
@@ -63,18 +61,18 @@ class Creators:
         return call
 
     def remove(self, name: str) -> Callable[[], object]:
-        """What the leader does with a definition that is over."""
+        """Remove a completed definition, like the leader."""
         session = self.server.session()
         session.script = self.lockstep.gate(name)
         return lambda: DefinitionStore(session).remove(DatastreamName("orders"))
 
     def at_once(self, name: str, called: str) -> None:
-        """A call beside which nothing happens. Raises what it raises."""
+        """Make a call without concurrency. Raises its error."""
         self.control(name, is_gated=False).create(CreateDatastream(self.asked(name, called)))
 
     @staticmethod
     def asked(name: str, called: str) -> Datastream:
-        """Another name selects another topic: it does not stand in the way."""
+        """Return a definition; another name selects another topic, to avoid a conflict."""
         return a_datastream(called, "t" if called == "orders" else called, creation=WISHES[name])
 
     def control(self, name: str, *, is_gated: bool = True) -> Control:

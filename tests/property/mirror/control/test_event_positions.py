@@ -1,5 +1,4 @@
-"""Whoever follows the log of events hears every event once, or of a gap, however often they begin again and
-whatever is dropped meanwhile."""
+"""Followers of the event log get every event once or a gap, despite reconnects and dropped events."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def test_every_event_is_heard_once_or_there_is_a_gap(seed: int, sizes: list[int]
             del log[dropped]
         while random.random() < 0.6 and (found := following(log, position)) is not None:
             gaps += found.missed
-            some = found.events[: random.randint(1, len(found.events))]  # the connection breaks behind these
+            some = found.events[: random.randint(1, len(found.events))]  # the connection breaks after these
             heard += [event.sentence for _, event in some]
             position = position_of(str(some[-1][0]))
     while (found := following(log, position)) is not None:

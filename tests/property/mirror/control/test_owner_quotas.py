@@ -1,4 +1,4 @@
-"""Whatever is asked for, one after the other: the datastreams of an owner are never more than the quota."""
+"""The datastreams of an owner never exceed the quota, for any sequence of requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_waits_for_partitions(
     asked: list[tuple[str, str, dict[str, int]]],
     before: list[tuple[str, str, dict[str, int]]],
 ) -> None:
-    """`before`: what some of them copy already, let in by whichever quota there was."""
+    """`before`: partitions already copied, admitted under any earlier quota."""
     selected = [(a_datastream(name, metadata={"owner": owner}), counts) for name, owner, counts in asked]
     held = {a_datastream(name).group: counts for name, _, counts in before}
     waits = waiting_for_quota(quotas, selected, held)
@@ -79,13 +79,13 @@ def test_what_waits_for_partitions(
         )
         total = sum(sum(copied(one, counts).values()) for one, counts in mine)
         alone = waiting_for_quota(quotas, mine, held)
-        assert alone == {name: waits[name] for name in alone}  # nobody else's datastreams matter
+        assert alone == {name: waits[name] for name in alone}  # other owners' datastreams have no effect
         waiting = [
             counts[topic] - it.copied for one, counts in mine for topic, it in waits.get(one.name, {}).items()
         ]
         if most:
             assert total <= max(most, kept)
-            assert all(total + more > most for more in waiting)  # nothing waits that has room
+            assert all(total + more > most for more in waiting)  # a topic waits only if it does not fit
         else:
             assert not waiting
     again = {one.group: copied(one, counts) for one, counts in selected}

@@ -1,7 +1,7 @@
-"""Writers of one definition, side by side, one request to ZooKeeper at a time in every order.
+"""Concurrent writers of one definition, in every order of ZooKeeper requests.
 
-Whoever is answered finds what was written in the definition that stays; whoever is not answered has changed
-nothing. Who names a version is answered only if nobody else has written since.
+The change of a writer that succeeds is in the final definition; one that fails has changed nothing. A writer
+that names a version succeeds only if there was no other write since.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDERS, USERS = DatastreamName("orders"), DatastreamName("users")
 
 @dataclass
 class ConcurrentWriters:
-    """A definition, and writers with sessions of their own. `before`: what all of them have read."""
+    """A definition, and writers with separate sessions. `before`: version that all have read."""
 
     schedule: tuple[str, ...]
     server: FakeZooKeeper = field(default_factory=FakeZooKeeper)
@@ -56,13 +56,13 @@ class ConcurrentWriters:
         return Control(stores, OPEN_CLUSTERS, ManualClock(1), gate)
 
     def update(self, name: str, *, is_exact: bool) -> Callable[[], object]:
-        """Of what all have read: the writer's name as a key of the metadata."""
+        """Return an update of the version read by all: a metadata key with the writer's name."""
         control, before = self.control(name), self.before
         after = noted(before.datastream, name)
         return lambda: control.update(UpdateDatastream(before, after, is_exact))
 
     def read_and_update(self, name: str) -> Callable[[], object]:
-        """Of what is there by then, as often as somebody else is faster."""
+        """Return an update of the current version, retried after conflicts."""
         control = self.control(name)
 
         def call() -> None:
@@ -85,7 +85,7 @@ class ConcurrentWriters:
         return lambda: control.groups.change(ChangeGroup(GroupName(ORDERS), "pause", name))
 
     def exactly(self, name: str, action: str) -> Callable[[], object]:
-        """Of what all have read: the status, or the pauses, of that very version."""
+        """Return an action on the status or the pauses, for exactly the version read by all."""
         control, before = self.control(name), self.before
         if action == "pause-partitions":
             pauses = ChangePauses(ORDERS, {"t": None}, True, name, before=before)
@@ -95,7 +95,7 @@ class ConcurrentWriters:
         return lambda: control.change_status(ChangeStatus(ORDERS, action, name, before=before))
 
     def run(self, functions: Mapping[str, Callable[[], object]]) -> set[str]:
-        """The names of those that were answered; the others were told of a conflict."""
+        """Return the names of the successful writers; every other one got a conflict."""
         outcomes = self.lockstep.run(functions)
         for error in outcomes.values():
             assert error is None or isinstance(error, VersionConflict), error
@@ -159,7 +159,7 @@ def test_of_actions_and_changes_of_one_version_one_is_carried_out(action: str) -
         )
         assert len(answered) == 1
         after = office.store.get(ORDERS)
-        assert after.version == office.before.version + 1, "nobody else has written"
+        assert after.version == office.before.version + 1, "there was another write"
         assert office.written == answered & {"a"}
         if action == "pause-partitions":
             assert set(after.datastream.pauses) == ({"t"} if answered == {"b"} else set())
@@ -184,7 +184,7 @@ def test_all_that_share_tasks_are_paused_as_one_beside_other_writers() -> None:
         for one in (orders.datastream, users.datastream):
             assert one.halt is not None
             assert (one.status, one.halt.reason) == (DatastreamStatus.PAUSED, "a")
-        assert users.version == 1, "what does not come about has written neither"
+        assert users.version == 1, "a failed pause of the group has written"
         assert orders.version == len(answered)
         assert office.written == {"b"}
         assert set(orders.datastream.pauses) == ({"t"} if "c" in answered else set())

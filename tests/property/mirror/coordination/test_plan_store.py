@@ -1,4 +1,4 @@
-"""Readers see whole plans only: whoever is interrupted, wherever, and however operations interleave."""
+"""Readers see complete plans only, after any interruption and for any interleaving of operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fakes.lockstep import Lockstep
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, failing_write
 
 CHUNK_BYTES = 40
-"""So small that every group's document takes several."""
+"""So small that the document of every group takes several chunks."""
 
 
 @st.composite
@@ -46,7 +46,7 @@ def in_order(sets: Sequence[tuple[TaskPlacement, ...]]) -> list[Plan]:
 
 
 def assert_tidy(server: FakeZooKeeper, stored: StoredPlan) -> None:
-    """Nothing but the committed documents is left."""
+    """Check that only the committed documents remain."""
     session = server.session()
     folders = {
         f"{group}/{folder}"
@@ -152,7 +152,7 @@ def test_two_leaders_and_a_reader_in_any_order(
 
 
 def reading_while_publishing(reads_before: int, writes_meanwhile: int) -> tuple[Plan | None, object]:
-    """A reader stops after some requests, the writer does some, then the reader goes on."""
+    """Read with a pause after some requests, in which a writer makes some requests."""
     server = FakeZooKeeper()
     writer, reader = server.session(), server.session()
     base = store(writer, "w").publish(BEFORE, NO_PLAN)
@@ -182,8 +182,7 @@ def test_a_reader_never_takes_a_plan_that_is_being_replaced_for_a_damaged_one(re
 def test_a_recovered_plan_has_an_epoch_above_all_that_were_ever_in_force(
     sets: list[tuple[TaskPlacement, ...]], data: st.DataObject
 ) -> None:
-    """Whatever was published and damaged before, and though the healer has read nothing and nobody says what
-    it obeys."""
+    """This holds although the healer has read nothing before, and no instance reports its plan."""
     server = FakeZooKeeper()
     leader, reader = store(server.session(), "w"), store(server.session(), "r")
     stored, highest = NO_PLAN, 0
@@ -250,5 +249,5 @@ def test_two_healers_a_late_leader_and_a_reader_in_any_order(
     assert set(found.tasks) == contents[found.reason]
     assert all(outcomes[name] is None for name in contents if found.reason == name)
     by_epoch: dict[Epoch, set[TaskPlacement]] = {}
-    for plan in seen:  # whoever names an epoch means the same plan
+    for plan in seen:  # equal epochs mean equal plans
         assert by_epoch.setdefault(plan.epoch, set(plan.tasks)) == set(plan.tasks)

@@ -1,4 +1,4 @@
-"""The leader's decision over whole histories of a small world."""
+"""The leader's decisions over whole histories of a small world."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.fakes.node_store import FakeZooKeeper
 CAPACITY = TaskCapacity(100)
 MANY: Final = 1_000
 NAMES = ["a", "a-1", "a 1", "a.b", "a-10", "b!", "ä"]
-"""Such that tasks sorted by name do not come group by group."""
+"""Names for which tasks sorted by name are not grouped."""
 
 
 @st.composite
@@ -45,7 +45,7 @@ def worlds(draw: st.DrawFn) -> tuple[tuple[Datastream, ...], dict[str, int], tup
 
 @st.composite
 def tight_worlds(draw: st.DrawFn) -> World:
-    """Limits may leave no room for all."""
+    """Draw a world whose limits may not leave room for all partitions."""
     datastreams, topics, live = draw(worlds())
     tight = st.builds(
         TaskLimits,
@@ -61,7 +61,7 @@ def tight_worlds(draw: st.DrawFn) -> World:
 
 
 class FirstFit(SimplePlanner):
-    """Leaves without a task what the limits leave no room for. Counts what it is asked."""
+    """Planner that leaves partitions beyond the limits without a task. Counts its requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -75,14 +75,14 @@ class FirstFit(SimplePlanner):
 
 
 def _content(plan: Plan | None) -> Plan | None:
-    """Without the reason, which names the groups that were asked for."""
+    """Return the plan without the reason, which names the requested groups."""
     return replace(plan, reason="") if plan is not None else None
 
 
 @given(st.lists(tight_worlds(), min_size=1, max_size=5))
 @settings(max_examples=examples(80))
 def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[World]) -> None:
-    """Held to a leader that plans it at each look."""
+    """Compare with a leader that plans such groups at each tick."""
     always, seldom = FirstFit(), FirstFit()
     plan: Plan = NO_PLAN.plan
     last: Mapping[GroupName, LastPlanning] = {}
@@ -94,7 +94,7 @@ def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: S
             expected = decide(replace(world, last={}), always, CAPACITY, 1)
             assert _content(decision.plan) == _content(expected.plan)
             plan, last = decision.plan or plan, decision.last
-        assert seldom.asked == asked, "the second look at the same world plans nothing"
+        assert seldom.asked == asked, "an unchanged world was planned again"
         assert last.keys() == {
             group for group, wanted in one.wishes.partitions.items() if wanted != plan.planned.get(group)
         }

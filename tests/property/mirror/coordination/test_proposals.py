@@ -1,4 +1,4 @@
-"""A proposed plan is applied as it was shown, or not at all."""
+"""A proposed plan is applied exactly as shown, or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING_YET = Plan(Epoch(0), (), 0, "no plan yet")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """A world with a plan in force, which is out of balance where instances have come since."""
+    """Draw a world with a current plan, unbalanced if instances have joined since."""
     datastreams = (
         a_datastream("orders", "t", limits=TaskLimits(min_tasks=draw(st.integers(1, 4)))),
         a_datastream("users", "u", limits=TaskLimits(min_tasks=draw(st.integers(1, 4)))),

@@ -1,4 +1,4 @@
-"""Whatever changes a plan, every move has exactly one reason."""
+"""Every move has exactly one reason, whatever changes a plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 @st.composite
 def steps(draw: st.DrawFn, before: World) -> World:
-    """Another world of two groups that mirror one topic."""
+    """Draw another world of two groups that mirror one topic."""
     topics = {"t": draw(st.integers(0, 9))}
     loads = {
         TopicPartition("t", number): PartitionLoad(draw(st.sampled_from([0.0, 1.0, 20.0, 60.0, 130.0])))
@@ -73,13 +73,13 @@ def test_every_move_has_exactly_one_reason(data: st.DataObject, planner: SimpleP
         for move in decision.moves:
             reason = decision.move_reasons[move.group, move.partition]
             assert reason.strip("- ")
-            assert "strategy" not in reason, "our planners say why"
+            assert "strategy" not in reason, "a planner gave no reason"
             assert not reason.endswith(" left") or move.from_instance not in here
         world = replace(world, plan=decision.plan or world.plan)
 
 
 def test_the_plan_that_stays_counts_all_groups_that_have_tasks() -> None:
-    """A preview looks at the datastreams of one group alone."""
+    """A preview contains the datastreams of one group only."""
     world = World(
         tuple(a_datastream(name, "t") for name in GROUPS),
         (an_instance("one"),),

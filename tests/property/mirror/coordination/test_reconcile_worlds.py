@@ -1,12 +1,12 @@
-"""Handover in small worlds, exhaustively: every interleaving of what instances and the leader do.
+"""Exhaustive test of handover in small worlds: every interleaving of steps of instances and the leader.
 
-A world has a few instances, a few lanes and a sequence of plans. An instance goes round as the
-follower does: join, say so, read the plan (or find nothing new), stop what it took away, announce, see
-who is here, read what each holds, and start what is free. Lanes drain when they like, the leader
-publishes when it likes, and sessions are lost. Every reachable state is visited.
+A world has a few instances, a few lanes and a sequence of plans. An instance runs the cycle of the follower:
+join, read the plan (or find nothing new), stop revoked lanes, announce its state, list the members, read what
+each holds, and start lanes that are free. Lanes drain and the leader publishes at any time, and sessions are
+lost. Every reachable state is visited.
 
-Safety: no lane runs on two instances whose sessions live. Liveness: from every state, once the
-plans have come and the faults are over, everybody runs what the last plan says.
+Safety: no lane runs on two instances with live sessions. Liveness: from every state, once all plans are
+published and no faults remain, all instances run what the last plan assigns.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ DATASTREAMS = (a_datastream("g"),)
 AWAY, JOINED, READ, ANNOUNCE, LIST, LOOK, ACT = range(7)
 Running = frozenset[tuple[LaneKey, LaneSpec]]
 Home = tuple[int, int]
-"""Of a lane in a plan: the number of its instance, and which of that instance's tasks holds it."""
+"""Home of a lane in a plan: number of the instance, and index of the task there."""
 Homes = tuple[Home, ...]
 """A plan: the home of each lane."""
 
 
 class Member(NamedTuple):
-    """One instance. `holding`: its znode, None while there is none. `seen`: what it has read of others."""
+    """One instance. `holding`: its znode, None if missing. `seen`: last state read of others."""
 
     doing: int = JOINED
     has_session: bool = True
@@ -52,7 +52,10 @@ class Member(NamedTuple):
 
 
 class World(NamedTuple):
-    """`in_force`: how many plans have been published. `losses`: sessions that may still be lost."""
+    """State of a world.
+
+    `in_force`: number of published plans. `losses`: number of sessions that may still be lost.
+    """
 
     in_force: int
     losses: int
@@ -64,7 +67,7 @@ def instance(number: int) -> InstanceName:
 
 
 class WorldMoves:
-    """The moves of one world. `coarse`: an instance reads all it reads of others in one step."""
+    """The moves of one world. `coarse`: an instance reads the state of all others in one step."""
 
     def __init__(self, plans: tuple[Homes, ...], coarse: bool) -> None:
         self.coarse = coarse
@@ -83,7 +86,7 @@ class WorldMoves:
         )
 
     def moves(self, world: World) -> Iterator[World]:
-        """Every state that one step leads to."""
+        """Yield every state that one step leads to."""
         if world.in_force + 1 < len(self.plans):
             yield world._replace(in_force=world.in_force + 1)
         for number, member in enumerate(world.members):
@@ -94,7 +97,7 @@ class WorldMoves:
                 yield _with(world, number, lost)._replace(losses=world.losses - 1)
 
     def steps(self, world: World, number: int, member: Member) -> Iterator[Member]:
-        """What one instance may do next; a lane that drains is seen at the beginning of a round."""
+        """Yield the next states of one instance; a drained lane is noticed at the start of a round."""
         if member.doing is AWAY:
             yield Member()
         elif member.doing is ACT:
@@ -104,7 +107,7 @@ class WorldMoves:
         else:
             yield self._ask(world, number, member)
             if member.doing is READ:
-                if not self.coarse:  # it has not heard of a new plan, but of something else
+                if not self.coarse:  # woken by another event than a new plan
                     yield self._stop(number, member)
                 for key in member.stopping:
                     yield member._replace(
@@ -137,7 +140,7 @@ class WorldMoves:
         return member._replace(doing=READ, running=running, seen=())
 
     def is_settled(self, world: World) -> bool:
-        """Everybody runs what the last plan says, and nothing else."""
+        """Return whether all instances run exactly their lanes of the last plan."""
         last = self.plans[-1]
         for number, member in enumerate(world.members):
             wanted = {
@@ -150,7 +153,7 @@ class WorldMoves:
         return world.in_force == len(self.plans) - 1
 
     def settles(self, world: World) -> bool:
-        """Whether everybody, going round in turn without further faults, arrives."""
+        """Return whether all instances reach that state, running in turn without further faults."""
         world = world._replace(in_force=len(self.plans) - 1)
         for _ in range(12):
             for number in range(len(world.members)):
@@ -196,7 +199,7 @@ def _with(world: World, number: int, member: Member) -> World:
 
 
 def owners(world: World) -> dict[LaneKey, list[int]]:
-    """Who copies each lane, of those whose session lives."""
+    """Return the instances with a live session that copy each lane."""
     found: dict[LaneKey, list[int]] = {}
     for number, member in enumerate(world.members):
         if member.has_session:
@@ -206,14 +209,14 @@ def owners(world: World) -> dict[LaneKey, list[int]]:
 
 
 def check(game: WorldMoves, world: World) -> None:
-    """The two rules of the module."""
+    """Check the two rules of the module."""
     assert all(len(found) == 1 for found in owners(world).values()), world
     if all(member.doing in {AWAY, READ} for member in world.members):
         assert game.settles(world), world
 
 
 def explore(game: WorldMoves, start: World) -> int:
-    """Visit every state; how many there are."""
+    """Visit every state and return their number."""
     known = {start}
     waiting = deque([start])
     while waiting:
@@ -227,7 +230,7 @@ def explore(game: WorldMoves, start: World) -> int:
 
 
 def sequences(length: int, choices: list[Homes]) -> list[tuple[Homes, ...]]:
-    """Plan sequences in which something changes each time, the first plan giving lane 0 to instance 0."""
+    """Return sequences of distinct consecutive plans whose first one places lane 0 on instance 0."""
     return [
         plans
         for plans in itertools.product(choices, repeat=length)

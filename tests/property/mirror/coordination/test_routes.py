@@ -1,5 +1,7 @@
-"""Random small worlds of clusters, topics and datastreams, copied as the rules allow for many rounds: no
-record comes back to a cluster where it was, no topic has two writers, no name grows for ever."""
+"""Random small worlds of clusters, topics and datastreams, copied according to the rules for many rounds.
+
+No record returns to a cluster where it was, no topic has two writers, and no name grows without bound.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ native = st.dictionaries(st.sampled_from(CLUSTERS), st.frozensets(st.sampled_fro
 
 
 class Copying:
-    """Carries out what `RouteJudge` allows. A record is the list of the clusters and topics where it was."""
+    """Copies according to the verdicts of `RouteJudge`. A record is the list of its clusters and topics."""
 
     def __init__(self, routes: list[Route], native: dict[str, frozenset[str]]) -> None:
         self.routes = routes
@@ -75,7 +77,7 @@ class Copying:
         }
 
     def round(self) -> bool:
-        """Whether anything came to a place where it was not yet."""
+        """Copy once; return whether any record reached a new place."""
         verdict, chosen, came = self.verdict(), self.chosen(), False
         self.written = {}
         self.writers.clear()
@@ -104,7 +106,7 @@ def test_no_record_returns_no_topic_has_two_writers_and_names_do_not_grow(
     for _ in range(len(CLUSTERS) + 3):
         is_moving = copying.round()
         assert all(len(groups) == 1 for groups in copying.writers.values())
-    assert not is_moving, "it goes on for ever"
+    assert not is_moving, "records move without end"
     for records in copying.records.values():
         for record in records:
             clusters = [cluster for cluster, _ in record]
@@ -126,8 +128,7 @@ def test_every_instance_finds_the_same(
 def test_what_one_datastream_does_is_as_it_was_before_a_younger_one_came(
     routes: list[Route], native: dict[str, frozenset[str]]
 ) -> None:
-    """But for names that somebody changes: a ring in which names change is cut where a changed name would
-    come back to where it is from."""
+    """Renaming is an exception: a ring of renames is cut where a changed name would return to its origin."""
     youngest = max(routes, key=lambda route: route.age)
     older = [route for route in routes if route is not youngest]
     before, after = Copying(older, native).verdict(), Copying(routes, native).verdict()

@@ -1,4 +1,4 @@
-"""Which instance runs which task, for any tasks, loads and weights."""
+"""Placement of tasks on instances, for any tasks, loads and weights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_spread_that_is_fair_already_is_left_alone(tasks: list[TaskLoad], live
 
 @given(task_loads(), instances(equal))
 def test_only_as_many_tasks_move_as_must(tasks: list[TaskLoad], live: list[LiveInstance]) -> None:
-    """Movers: the unplaced, what exceeds the ceilings, and what is missing to the floors."""
+    """Moved tasks: the unplaced ones, those above the ceilings, and those missing to reach the floors."""
     if not live:
         return
     placed = balance_tasks(tasks, live)

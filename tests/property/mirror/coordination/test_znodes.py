@@ -1,4 +1,4 @@
-"""Whatever is stored comes back: names, partitions as ranges, documents in chunks."""
+"""Round trips of stored values: names, partitions as ranges, documents in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a step of one datastream, request or lane raises sets exactly that one aside, until it is over."""
+"""Exceptions in a step of one datastream, request or lane suspend exactly that one until it is resolved."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ THERE = ClusterRef("there")
 
 
 class FatalMemoryError(MemoryError):
-    """As bad as an exception can be."""
+    """An exception as severe as possible."""
 
 
 errors = st.sampled_from(
@@ -84,7 +84,7 @@ errors = st.sampled_from(
 
 
 class FaultyAdmin(FakeTopicAdmin):
-    """`fault`: the method that fails, and what it raises."""
+    """Fake cluster. `fault`: method that fails, and its exception."""
 
     fault: tuple[str, Exception] | None = None
 
@@ -106,7 +106,7 @@ class FaultyAdmin(FakeTopicAdmin):
 
 
 class FaultyPlanner:
-    """Fails for one group."""
+    """Planner that fails for one group."""
 
     error: Exception | None = None
 
@@ -117,7 +117,7 @@ class FaultyPlanner:
 
 
 class FaultyLoads:
-    """Fails for one source cluster."""
+    """Load provider that fails for one source cluster."""
 
     error: Exception | None = None
 
@@ -221,7 +221,7 @@ def test_whatever_a_step_of_the_leader_raises_the_others_are_served(step: str, e
     assert site.planned(GOOD) == 2
     assert site.rig.health.conditions()["leader"].is_well
     assert set(site.rig.stores.problems.all()) <= {BAD}
-    if step not in ("loads", "assessment"):  # what a look found is over when the next one plans nothing
+    if step not in ("loads", "assessment"):  # these problems end when the next tick plans nothing
         assert set(site.rig.stores.problems.all()) == {BAD}
     site.source.grow("t", 5)
     site.create("late")
@@ -237,7 +237,7 @@ def test_whatever_a_step_of_the_leader_raises_the_others_are_served(step: str, e
 
 @dataclass
 class FaultyEngine:
-    """Copies nothing; one method fails for the lanes of one group. Satisfies `ports.CopyEngine`."""
+    """Engine that copies nothing; one method fails for one group. Satisfies `ports.CopyEngine`."""
 
     method: str
     error: Exception | None
@@ -251,30 +251,30 @@ class FaultyEngine:
             raise self.error.with_traceback(None)
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """As in the port."""
+        """See the port."""
         self._fail("expect", [spec.key for spec in specs])
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """As in the port."""
+        """See the port."""
         self._fail("start", [spec.key for spec in specs])
         self.lanes.update(spec.key for spec in specs)
         self.events += [LaneStarted(spec.key, 0) for spec in specs]
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """As in the port."""
+        """See the port."""
         self.lanes -= set(keys)
         self.events += [LaneStopped(key, 0) for key in keys]
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """As in the port."""
+        """See the port."""
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """As in the port."""
+        """See the port."""
         events, self.events = self.events, []
         return events
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """As in the port."""
+        """See the port."""
         return ()
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
@@ -283,7 +283,7 @@ class FaultyEngine:
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """As in the port."""
+        """See the port."""
         return ()
 
     def measured_checkpoints(self) -> Sequence[int]:
@@ -293,31 +293,31 @@ class FaultyEngine:
         return []
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """As in the port."""
+        """See the port."""
         return {}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """As in the port."""
+        """See the port."""
         return {}
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """As in the port."""
+        """See the port."""
         return {}
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """As in the port."""
+        """See the port."""
         return ()
 
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
-        """As a sink of metrics."""
+        """See the port of metric sinks."""
 
     def drops(self) -> Drops:
-        """As a sink of metrics."""
+        """See the port of metric sinks."""
         return Drops()
 
 
 class WorkerRig:
-    """A worker in a thread, and the control process' end of its channel."""
+    """A worker in a thread, and the control process's end of its channel."""
 
     def __init__(self, engine: FaultyEngine) -> None:
         ours, theirs = socket.socketpair()
@@ -333,7 +333,7 @@ class WorkerRig:
         self.channel.sendall(encode_message(message))
 
     def hear(self, done: Callable[[dict[LaneKey, LaneEvent]], bool]) -> dict[LaneKey, LaneEvent]:
-        """The newest event of each lane, once `done` holds of them."""
+        """Return the latest event of each lane once `done` accepts them."""
         newest: dict[LaneKey, LaneEvent] = {}
         while not done(newest):
             for message in self._reader.feed(self.channel.recv(65_536)):

@@ -1,4 +1,4 @@
-"""Whatever a znode of costs says: it is left out, or a capacity follows from it that a planner can use."""
+"""Any contents of a znode of costs are either ignored, or result in a capacity that a planner can use."""
 
 from __future__ import annotations
 

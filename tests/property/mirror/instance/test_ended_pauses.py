@@ -1,5 +1,7 @@
-"""Pauses with an end: lifted once and told of once, wherever a leader breaks off, and whatever clock the next
-one has. Schedules of other faults: tests/models/service.py."""
+"""Pauses with an expiry: lifted and reported once, despite failing leaders with different clocks.
+
+For schedules of other faults see tests/models/service.py.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ PAUSED = a_datastream(
 
 
 class TwoLeaders:
-    """One leads, and then another, whose clock differs by `skew_ms`."""
+    """A leader and its successor, whose clock differs by `skew_ms`."""
 
     def __init__(self, skew_ms: int = 0) -> None:
         self.server = FakeZooKeeper()

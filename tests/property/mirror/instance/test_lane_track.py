@@ -1,4 +1,4 @@
-"""What is kept of reports at little cost says the same as every report taken in by itself."""
+"""The compact state of a lane gives the same results as the history of every report."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _SILENCE = DEFAULT_RULES.silence_seconds
 
 
 class Step(NamedTuple):
-    """What passes before a report, and what it says. `unsaid`: reports of the worker without the lane.
-    `names_start`: the source has said where its log starts. `lives`: other logs that took its place."""
+    """Time before a report, and its contents. `unsaid`: the worker also reported without the lane in between.
+
+    `names_start`: the source has reported its log start. `lives`: number of times that the log was replaced.
+    """
 
     seconds: float
     moved: int
@@ -106,7 +108,7 @@ def test_what_a_record_measured_stays_known_when_nothing_is_copied_any_more() ->
     st.lists(st.lists(steady, max_size=12) | st.lists(anything, max_size=3), max_size=12), st.floats(0, 90)
 )
 def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Step]], later: float) -> None:
-    """After each report, and some time after the last."""
+    """Compare after each report, and some time after the last."""
     track, whole = LaneTrack(), NO_HISTORY
     now, checkpoint, start, life = 1_000.0, 1_000, 10, 0
     for step in (one for phase in phases for one in phase):
@@ -131,8 +133,10 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
 def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
     phases: list[list[Step]], silences: int
 ) -> None:
-    """Each position that is said brings all the others along; meanwhile the lane is in time by the full
-    rules, too. `silences`: of the worker, in the end, of half a minute each."""
+    """Each reported position includes the withheld ones; meanwhile the lane is in time by the full rules.
+
+    `silences`: number of half minutes without reports of the worker at the end.
+    """
     watch, track, whole = PositionWatch(), LaneTrack(), NO_HISTORY
     now, checkpoint, start, before, life = 1_000.0, 1_000, 10, -1.0, 0
     for step in (one for phase in phases for one in phase):
@@ -158,7 +162,10 @@ def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
 
 
 def _as_workers_say(step: Step, place: LanePosition) -> LanePosition:
-    """Retention is looked up for lanes that are late, and only what is hidden has an age."""
+    """Return the position as a worker reports it.
+
+    Retention is looked up only for late lanes, and only hidden records have an age.
+    """
     is_late = step.waiting + step.hidden > 0 and (
         step.age_ms is None or step.age_ms > LATE_MS or step.hidden > 0
     )
@@ -167,14 +174,14 @@ def _as_workers_say(step: Step, place: LanePosition) -> LanePosition:
 
 
 def _is_withheld(watch: PositionWatch, number: int, start: int = 3, records: int = 1) -> bool:
-    """Report of that number, one every 5 s, of a lane that moves by so many records with each."""
+    """Return whether a report is withheld: one every 5 s, of a lane that advances by `records` with each."""
     at, checkpoint = 5.0 * number, number * records
     copied, end = (records, records * 100), checkpoint + 9
     return watch.withholds((at, at - 5), checkpoint, end, end, start, 50, copied)
 
 
 def _moments_said(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -> list[float]:
-    """In an hour, of a lane whose source deletes every five minutes what is older than that."""
+    """Return the report times in an hour, with a source that deletes such old records every five minutes."""
     watch, said = PositionWatch(), []
     for number in range(720):
         at = 5.0 * number
@@ -193,7 +200,7 @@ def test_lanes_in_time_say_nothing_of_where_they_stand() -> None:
 
 
 def test_a_quiet_lane_in_time_says_nothing_when_it_has_records_again() -> None:
-    """Its worker reports every 5 s, and of the lane every 40 s."""
+    """Its worker reports every 5 s, and includes the lane every 40 s."""
     watch, said = PositionWatch(), []
     for number in range(100):
         at, checkpoint = 40.0 * number, number
@@ -205,9 +212,9 @@ def test_a_quiet_lane_in_time_says_nothing_when_it_has_records_again() -> None:
 
 def test_a_time_to_loss_that_is_near_is_said_every_minute() -> None:
     said = _moments_said(600)
-    assert said[:3] == [0.0, 900.0, 1_200.0], "the log's start moves, and moves again"
+    assert said[:3] == [0.0, 900.0, 1_200.0], "not reported when the log start first moved"
     assert max(later - sooner for sooner, later in pairwise(said[2:])) == 60.0
-    assert set(range(1_500, 3_600, 300)) <= set(said), "and at each move"
+    assert set(range(1_500, 3_600, 300)) <= set(said), "no report at each move"
     assert len(said) < 60
 
 
@@ -218,7 +225,7 @@ def test_a_time_to_loss_that_is_far_is_said_when_a_tenth_of_it_has_passed() -> N
 
 
 def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
-    """A partition grows by 1,000 bytes a second."""
+    """The partition grows by 1,000 bytes per second."""
     said = _moments_said(7_200, Retention(None, 1_000_000))
     assert said == [0.0, *(5.0 + 60 * number for number in range(60))]
 
@@ -247,4 +254,4 @@ def _assert_in_time_is_ok(track: LaneTrack, whole: LaneHistory, now: float) -> N
         assert track.may_lose or found.seconds_to_loss is None
     elif whole.newest is not None:
         is_over = now - whole.newest.at > _SILENCE
-        assert is_over or not whole.is_in_time, "what is easily seen is seen"
+        assert is_over or not whole.is_in_time, "the fast check misses a lane in time"

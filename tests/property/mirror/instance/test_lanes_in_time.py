@@ -1,4 +1,4 @@
-"""Lanes in time are counted as they come and go, and that is what a look at each of them finds."""
+"""The running count of lanes in time equals a check of each lane."""
 
 from __future__ import annotations
 

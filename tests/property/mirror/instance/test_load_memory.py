@@ -1,4 +1,4 @@
-"""What the leader remembers of a day, whatever each group carried."""
+"""The leader's memory of a day, for any loads of each group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import SOURCE_LOADS
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=5, max_size=30))
 def test_nothing_that_a_group_needed_is_forgotten(rates: list[tuple[int, ...]]) -> None:
-    """Of a day in one quarter: two groups of two partitions, and after each observation."""
+    """One quarter of a day with two groups of two partitions, checked after each observation."""
     places = [TopicPartition("t", number) for number in range(4)]
     groups = [frozenset(places[:2]), frozenset(places[2:])]
     memory = LoadMemory()

@@ -1,5 +1,7 @@
-"""Outcomes of what leaders answer: each is written once and none is lost, wherever a leader breaks off.
-Schedules of other faults: tests/models/service.py."""
+"""Outcomes of requests to leaders: each is written once and none is lost, wherever a leader fails.
+
+For schedules of other faults see tests/models/service.py.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ from tests.fakes.topic_admin import FakeTopicAdmin
 NOW_MS = 1_700_000_000_000
 ORDERS = GroupName("orders")
 WRITES = 12
-"""Of a leader that answers everything, and some more."""
+"""At least the writes of a leader that answers every request."""
 
 
 class Service:
-    """Two instances, of which the first leads until its session is over."""
+    """Two instances; the first one leads until its session expires."""
 
     def __init__(self) -> None:
         self.server = FakeZooKeeper()
@@ -60,7 +62,7 @@ class Service:
         self.rigs[number].leader.tick()
 
     def _ask(self) -> dict[str, str]:
-        """By id, the state that the operation has to end in."""
+        """Make requests; return the expected final state of each operation by id."""
         queue = RequestQueue(self.admin)
         made = {
             queue.add(RebalanceRequest(ORDERS, True, "me", "to see", self.clock.now_ms())): "done",
@@ -96,7 +98,7 @@ class Service:
         return {str(partition) for one in tasks for partition in one.partitions}
 
     def check_each_is_one(self) -> None:
-        """Under way or over, at every moment."""
+        """Check that each operation is either pending or has an outcome."""
         found = [one.identity for one in self.outcomes()] + self.under_way()
         assert sorted(found) == sorted(self.asked)
 
@@ -126,7 +128,7 @@ def test_wherever_the_leader_ends_each_outcome_is_written_once(number: int, afte
 
 
 def test_a_leader_that_ends_between_plan_and_outcome_leaves_the_outcome_to_the_next() -> None:
-    """Its successor finds nothing left to change, and says which plan is in force."""
+    """Its successor has nothing left to change, and reports the current plan."""
     service = Service()
     for identity in service.under_way():
         service.admin.delete(f"/requests/{identity}")

@@ -1,4 +1,4 @@
-"""Whatever datastreams make their workers die: exactly those are set aside, the others are copied."""
+"""Quarantine of exactly those datastreams that crash their workers; every other one is copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS = [GroupName(f"g{number:02}") for number in range(24)]
 
 
 class CrashingWorkers:
-    """Workers that die at once when they have a culprit. Everything is copied where it may be."""
+    """Workers that crash at once if they have a culprit. All permitted lanes are copied."""
 
     def __init__(self, groups: list[GroupName], culprits: set[GroupName], workers: int) -> None:
         self.groups, self.culprits, self.workers = groups, culprits, workers

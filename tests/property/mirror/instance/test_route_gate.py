@@ -1,5 +1,4 @@
-"""The quick look at a new datastream comes to the same end as the plain one, which tries every expression on
-every topic and leaves nothing out."""
+"""The fast check of a new datastream gives the same result as a plain one, without an index or omissions."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ _T = TypeVar("_T")
 
 
 class EverySelection(Generic[_T]):
-    """What `SelectionIndex` does, without an index."""
+    """`SelectionIndex` without an index."""
 
     def __init__(self, selections: Iterable[tuple[TopicSelection, _T]]) -> None:
         self._selections = list(selections)
@@ -64,7 +63,7 @@ class EverySelection(Generic[_T]):
 
 
 def all_of_them(selection: TopicSelection, ways: object, names: Collection[str]) -> Collection[str]:
-    """What `relatives` does, leaving nothing out."""
+    """Return all names: `relatives` without omissions."""
     return names
 
 
@@ -113,7 +112,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def gate_for(case: Case) -> RouteGate:
-    """That nobody has asked anything."""
+    """Return a gate without earlier calls."""
     session, clock = FakeZooKeeper().session(), ManualClock()
     ids, clusters = ClusterIds(session), {}
     for name, topics in case.topics.items():
@@ -129,7 +128,7 @@ def gate_for(case: Case) -> RouteGate:
 
 
 def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
-    """What the gate answers."""
+    """Return the verdict of the gate."""
     try:
         gate.check(new, others)
     except InvalidRequest as error:
@@ -138,7 +137,7 @@ def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
 
 
 def outcome(case: Case) -> str:
-    """What a gate answers that nobody has asked before."""
+    """Return the verdict of a new gate."""
     return said(gate_for(case), case.new, case.others)
 
 
@@ -157,8 +156,7 @@ def test_the_quick_check_and_the_plain_one_say_the_same(case: Case) -> None:
 @settings(max_examples=examples(50))
 @given(cases(), st.data())
 def test_a_gate_says_the_same_whatever_it_has_been_asked_before(case: Case, data: st.DataObject) -> None:
-    """What is there is brought up to date from one question to the next; a gate without a past reads it
-    whole."""
+    """A gate updates its data from call to call; a new gate reads everything."""
     gate = gate_for(case)
     for _ in range(3):
         there = [one for one in case.others if data.draw(st.booleans(), f"is {one.name} there")]

@@ -1,8 +1,8 @@
-"""Hundreds of schedules of faults against a whole service in memory: see tests/models/service.py.
+"""Hundreds of schedules of faults for a whole service in memory: see tests/models/service.py.
 
-Every day has other seeds of the first 10,000: 25 days of `make test-all` see all of them. A failure names
-its seed.
-`SIMULATION_FIRST=n` runs those of another day, `SEEDS=10000 python -m bench coordination_simulation` all.
+Each day runs other seeds of the first 10,000: 25 days of `make test-all` cover all. A failure names
+its seed. `SIMULATION_FIRST=n` runs those of another day,
+`SEEDS=10000 python -m bench coordination_simulation` all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECONDS_A_DAY = 86_400
 
 @pytest.mark.long
 def test_no_two_writers_ever_and_all_is_copied_in_the_end() -> None:
-    """A seed that fails is named; `run(seed, STEPS)` repeats it."""
+    """A failure names the seed; `run(seed, STEPS)` repeats it."""
     today = int(time.time()) // _SECONDS_A_DAY * SCHEDULES % _ALL
     begin = int(os.environ.get("SIMULATION_FIRST", today))
     end = begin + examples(SCHEDULES)

@@ -1,4 +1,4 @@
-"""What a router makes of a log, against the plain model of the log."""
+"""Batches that a router makes of a log, compared with the plain model of the log."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def walk(
         router = BatchRouter(rules, position, budget, None, room)
         router.take(view, log.aborted_in(position), slab)
         slab.release()
-        assert router.position > position, "a fetch must make headway"
+        assert router.position > position, "a fetch without progress"
         position = router.position
         items += router.items
     return items, budget
 
 
 def sent_records(items: list[Item]) -> list[Record]:
-    """The records of all batches, with their source offsets."""
+    """Return the records of all batches, with their source offsets."""
     found: list[Record] = []
     for item in items:
         if isinstance(item, OutBatch):

@@ -1,6 +1,6 @@
-"""A lane under every order of fetches, answers, lost connections, refusals and crashes.
+"""A lane under every order of fetches, responses, lost connections, rejections and crashes.
 
-The destination is a plain model with a broker's rules about producers and sequences.
+The destination is a plain model with a broker's rules for producers and sequences.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STEPS = st.sampled_from(
 
 
 class World:
-    """One lane between a source and a destination, one connection, and what was stored."""
+    """One lane between a source and a destination, one connection, and the stored checkpoint."""
 
     def __init__(self, log: SourceLog, rules: RoutingRules) -> None:
         self.log = log
@@ -96,7 +96,7 @@ class World:
             self.lane.acknowledge(outgoing, base, 0, 0.0)
 
     def lose(self, stored: int) -> None:
-        """The connection breaks; the broker had stored the first `stored` of what was under way."""
+        """Break the connection after the broker has stored the first `stored` outstanding batches."""
         keep = {id(outgoing) for outgoing, _, _ in list(self.wire)[:stored]}
         self.forget(keep)
 
@@ -119,7 +119,7 @@ class World:
         self.lane.requeue()
 
     def refuse(self) -> None:
-        """The destination has too few replicas for a moment and answers so to all that is under way."""
+        """Reject all outstanding batches because the destination temporarily has too few replicas."""
         self.forget(set())
 
     def store(self) -> None:
@@ -145,7 +145,7 @@ class World:
 
 
 def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
-    """Random steps; returns how many crashes there were."""
+    """Run random steps; return the number of crashes."""
     died = 0
     steps = STEPS | st.just("crash") if crashes else STEPS
     for step in data.draw(st.lists(steps, max_size=40)):

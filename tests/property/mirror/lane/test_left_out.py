@@ -1,4 +1,4 @@
-"""Which records were left out on purpose, against the class of every offset."""
+"""Records that were skipped on purpose, compared with the class of every offset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lane(offset_classes: list[OffsetClass], start: int) -> tuple[Ledger, OffsetM
 
 
 def judged(left_out: LeftOut, served: list[int]) -> Uncopied:
-    """What an audit makes of the records that the source serves."""
+    """Return the audit result for the records that the source returns."""
     tally = UncopiedTally(left_out)
     for offset in served:
         if not left_out.is_copied(offset):
@@ -45,7 +45,7 @@ def judged(left_out: LeftOut, served: list[int]) -> Uncopied:
 
 
 def stored(ledger: Ledger) -> Ledger:
-    """The ledger as the next owner reads it."""
+    """Return the ledger as read by the next owner."""
     return Ledger.from_json(json.loads(json.dumps(ledger.to_json())), ledger.next)
 
 
@@ -64,7 +64,7 @@ def test_what_is_left_of_the_source_is_told_apart_whatever_has_expired(
 def test_a_record_that_the_source_still_has_is_missing_whatever_its_class_says(
     offset_classes: list[OffsetClass], expired: int
 ) -> None:
-    """Also where as many records that were left out are not there any more."""
+    """This also holds if the same number of skipped records has expired."""
     ledger, offset_map = lane(offset_classes, 0)
     assume(len(ledger.left_out) <= 32)
     served = list(range(len(offset_classes)))[expired:]

@@ -1,4 +1,4 @@
-"""Every lifecycle that a lane can reach, with every event, whatever is in hand: no sample, all of them."""
+"""Every reachable lifecycle of a lane, with every event and every combination of outstanding items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirror.lane.lifecycle import (
 )
 
 SOURCE: Final = Path(__file__).parents[4] / "mirror/lane/lifecycle.py"
-"""Where it is compiled, a module has no docstring."""
+"""Source of the module, since a compiled module has no docstring."""
 PAUSES: Final = (Pause("one", 0, 1, 1000), Pause("two", 0, 1, 1000), Pause("fenced", 0, 1, 0, lasting=True))
 HANDS: Final = tuple(InHand(*flags) for flags in product((False, True), repeat=5))
 WITH_PAUSE: Final = (EventKind.RESTORED, EventKind.FAILED, EventKind.FAILED_AHEAD, EventKind.BROKE)
@@ -38,8 +38,11 @@ LEGAL: Final = {
     *((LaneState.COPYING, one) for one in (None, Intent.PAUSE, Intent.PAUSE_WHEN_DRAINED, Intent.RESTART)),
     *((LaneState.DRAINING, one) for one in Intent),
 }
-"""What may last while something is outstanding. A lane that starts or recovers has nothing outstanding, so
-that an intent is carried out at once there, but for those that it takes with it into RECOVERING."""
+"""States that may last while items are outstanding.
+
+A lane that starts or recovers has none, so that it carries out an intent at once, except for intents that it
+takes along into RECOVERING.
+"""
 TAKEN_ALONG: Final = {(LaneState.RECOVERING, intent) for intent in (None, *Intent)}
 
 
@@ -55,8 +58,10 @@ STATES_OF_THE_TABLE: Final = (
 
 
 class World(NamedTuple):
-    """A lifecycle, and what its actions have led to. `starting`: searches for a position that still count.
-    `starting` and `reports` stay within 2, so that a lifecycle that repeats itself has an end, too."""
+    """A lifecycle and the effects of its actions. `starting`: position searches that still count.
+
+    `starting` and `reports` are capped at 2, so that a repeating lifecycle also has finitely many states.
+    """
 
     lifecycle: Lifecycle = Lifecycle()
     reading: bool = False
@@ -68,7 +73,7 @@ class World(NamedTuple):
 
 
 def events(world: World) -> Iterator[LifecycleEvent]:
-    """Everything that can come: where the runner has to look at what is in hand, that comes next."""
+    """Yield every possible event; if the runner has to inspect the items, only that."""
     if world.settling:
         idle = world.lifecycle.state in (LaneState.STARTING, LaneState.RECOVERING, LaneState.CHECKPOINTING)
         for hand in HANDS:
@@ -85,7 +90,7 @@ def events(world: World) -> Iterator[LifecycleEvent]:
 
 
 def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
-    """The world after the event, its generation counted from 0 again."""
+    """Return the world after the event, with its generation counted from 0 again."""
     before = world.lifecycle
     after, actions = advance(before, event)
     assert after.turn >= before.turn
@@ -109,7 +114,7 @@ def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
 
 
 def explore() -> tuple[set[World], list[tuple[World, LifecycleEvent, World, Actions]]]:
-    """Every reachable world, and every step between two of them."""
+    """Return every reachable world and every step."""
     seen = {World()}
     waiting = deque(seen)
     steps = []
@@ -231,7 +236,7 @@ def test_the_table_in_the_docstring_is_what_happens() -> None:
 
 
 def check_cell(now: Lifecycle, kind: EventKind, cell: str) -> None:
-    """A cell of the table says what the event leads to."""
+    """Check that the event leads to the result in a cell of the table."""
     event = LifecycleEvent(kind, PAUSES[0])
     if cell == "!":
         with pytest.raises(ImpossibleEvent):

@@ -1,4 +1,4 @@
-"""The offset map against a dictionary."""
+"""The offset map, compared with a dictionary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror.model.topics import TopicPartition
 
 KEY = LaneKey(GroupName("g"), TopicPartition("t", 0))
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 4)), max_size=30)
-"""(hole at the source, hole at the destination, records) from run to run."""
+"""(gap at the source, gap at the destination, records) from run to run."""
 
 
 def build(steps: list[tuple[int, int, int]], offset_map: OffsetMap, truth: dict[int, int]) -> None:
@@ -28,7 +28,7 @@ def build(steps: list[tuple[int, int, int]], offset_map: OffsetMap, truth: dict[
 
 
 def check(offset_map: OffsetMap, truth: dict[int, int]) -> None:
-    """Every offset, present or not, translates as the definition says; both ways; runs are no holes."""
+    """Check the translation of every offset in both directions, and the counts of ranges."""
     for start in range(max(truth, default=0) + 3):
         for end in range(start + 1, start + 4):
             inside = [truth.get(offset) for offset in range(start, end)]

@@ -1,4 +1,4 @@
-"""Addresses of servers: joined from host and port, and taken apart again."""
+"""Addresses of servers: joining and splitting of host and port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the clocks of producers, lateness of the mirror is counted, and only that."""
+"""Latency of the mirror is measured correctly, whatever the clocks of producers."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Run:
     held: list[tuple[int, AppendSpan]] = field(default_factory=list)
     """Records not acknowledged yet, with their bounds."""
     worst: list[int] = field(default_factory=list)
-    """How much younger than they are records were counted."""
+    """By how much records counted as too young."""
     excess: list[int] = field(default_factory=list)
-    """How much older."""
+    """By how much records counted as too old."""
 
     def append(self) -> None:
-        """Advance, and append by each clock now and then."""
+        """Advance, and append with each clock now and then."""
         self.now += STEP_MS
         for number, offset in enumerate(self.offsets):
             if (self.now // STEP_MS + number * 3 + self.seed) % 7 == 0:
                 self.appended.append((self.now, ZERO_MS + self.now + offset))
 
     def poll(self, asked: int, most: int = 1_000) -> None:
-        """Take a response to a request that was sent then."""
+        """Take a response to a request that was sent at `asked`."""
         end, seconds = len(self.appended), self.now / 1000
         kept = self.held[0][0] if self.held else self.read
         self.times.record_end(end, asked / 1000, seconds, ZERO_MS + self.now, kept)
@@ -85,7 +85,7 @@ class Run:
                 asked = self.now
 
     def stall(self, steps: int, *, is_polling: bool) -> None:
-        """Deliver nothing, with or without news of the source's end; then catch up."""
+        """Deliver nothing, with or without updates of the source's end; then catch up."""
         asked = self.now
         for step in range(steps):
             self.append()

@@ -1,4 +1,4 @@
-"""A learned capacity stays where it is while what it is learned from wavers; a plan can always use it."""
+"""A learned capacity is stable while its measurements fluctuate, and a planner can always use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far brokers' clocks are off, by any course of writes and stamps."""
+"""Estimates of the clock skew of brokers, for any sequence of writes and timestamps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_of_several_brokers_the_one_that_is_off_by_most_counts(
     found = clocks.worst(now_ms)
     assert found is not None
     assert any(abs(found.ahead_ms - ahead_ms[one[3]]) <= found.bound_ms + 1e-3 for one in history)
-    assert clocks.worst(now_ms + 6 * MINUTE_MS) is None, "that was long ago"
+    assert clocks.worst(now_ms + 6 * MINUTE_MS) is None, "an expired measurement counts"
 
 
 def test_no_stamp_says_nothing() -> None:
@@ -52,6 +52,6 @@ def test_a_close_bound_counts_until_the_clock_is_set() -> None:
     clocks = BrokerClocks()
     clocks.acknowledged(1, NOW_MS, NOW_MS + 32, NOW_MS + 4)
     clocks.acknowledged(1, NOW_MS + 1_000, NOW_MS + 1_200, NOW_MS + 1_400)
-    assert clocks.worst(NOW_MS + 1_400) == ClockSkew(30.0, 3.0), "the second one bounds it less"
+    assert clocks.worst(NOW_MS + 1_400) == ClockSkew(30.0, 3.0), "the second bound is wider"
     clocks.acknowledged(1, NOW_MS + 2_000, NOW_MS - 6_000, NOW_MS + 2_400)
     assert clocks.worst(NOW_MS + 2_400) == ClockSkew(-8_200.0, 201.0)

@@ -1,4 +1,4 @@
-"""What arrives at a lane is found whatever it copies: in time, overloaded, throttled or catching up."""
+"""The arrival rate of a lane is measured at any copy rate: in time, overloaded, throttled or catching up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ rates = st.floats(1.0, 50_000.0)
 
 
 def lived(arrives: float, copies: float, backlog: float, reports: int) -> tuple[LaneHistory, float]:
-    """A lane's history of steady arrivals, and how many records it copied a second in the end."""
+    """Return the history of a lane with steady arrivals, and its final copy rate in records per second."""
     history, written, copied, at, done = NO_HISTORY, 10_000_000.0 + backlog, 10_000_000.0, 0.0, 0.0
     for _ in range(reports):
         at += _EVERY

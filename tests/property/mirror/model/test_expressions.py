@@ -1,4 +1,4 @@
-"""RE2 against Python's own expressions, where both can say the same."""
+"""RE2 compared with Python's regular expressions, for syntax that both support."""
 
 from __future__ import annotations
 

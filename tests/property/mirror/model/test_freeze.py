@@ -1,4 +1,4 @@
-"""Freeze windows against the wall clock of zones whose clocks change, jump over a day, or by half an hour."""
+"""Freeze windows compared with wall clocks of zones with DST, a skipped day, or half-hour changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def wall(moment: datetime, zone: ZoneInfo) -> datetime:
 def test_a_window_once_is_what_the_clock_shows(
     zone: ZoneInfo, near: datetime, before: int, length: int, at: datetime
 ) -> None:
-    """Whenever it shows a time of the window; of hours that it has twice more may belong to it."""
+    """It contains every moment with a local time in the window; a repeated hour may belong to it twice."""
     begin = near + timedelta(minutes=before)
     end = begin + timedelta(minutes=length)
     try:
@@ -132,7 +132,7 @@ def test_a_window_that_repeats_is_what_the_clock_shows(
     moments,
 )
 def test_windows_may_overlap(windows: list[FreezeWindow], at: datetime) -> None:
-    """The first in the settings that the moment is within is named."""
+    """The first matching window in the settings is named."""
     within = [one for one in windows if one.contains(ms(at))]
     assert frozen_by(windows, ms(at)) is (within[0] if within else None)
 

@@ -1,4 +1,4 @@
-"""Latency histograms: buckets, sums, percentiles; rows as the Avro topic carries them."""
+"""Latency histograms: buckets, sums, percentiles; and rows as encoded in the Avro topic."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ FIRST_COLUMNS = [
     *("lag_records", "lag_ms"),
     *(f"latency_{bucket:02}" for bucket in range(LATENCY_BUCKETS)),
 ]
-"""As the table was at first."""
+"""Columns of the first version of the table."""
 events = st.builds(
     PlacementEvent,
     *(longs, texts, st.sampled_from(ChangeKind), longs, *([texts] * 3), longs, *([texts] * 4)),
@@ -117,7 +117,7 @@ def test_a_row_survives_its_own_schema(record: MirrorMetric | PlacementEvent) ->
 
 @given(metrics)
 def test_who_knows_only_the_older_columns_reads_newer_rows(record: MirrorMetric) -> None:
-    """Rows go without a header, so new columns may only be appended: instances first, then the table."""
+    """Rows have no header, so columns may only be appended: first in the instances, then in the table."""
     newest = avro_schema(MirrorMetric)
     columns = [field["name"] for field in newest["fields"]]
     assert columns[: len(FIRST_COLUMNS)] == FIRST_COLUMNS

@@ -1,4 +1,4 @@
-"""Whatever JSON or bytes are stored: they read as a value of the model or as a refusal, nothing else."""
+"""Any stored JSON or bytes are read as a value of the model or rejected, without other errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SINCE = to_document(a_datastream(start=StartPosition.TIMESTAMP, start_ms=1_795_2
 
 
 def with_some_changed(document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """The document with any of its fields, and of those of its mappings, replaced or left out."""
+    """Draw the document with any fields replaced or missing, including nested ones."""
 
     def below(value: object) -> st.SearchStrategy[Any]:
         inner = with_some_changed(value) if isinstance(value, dict) else st.just(value)
@@ -73,7 +73,7 @@ STORED = st.binary(max_size=200) | (DOCUMENTS | ANYTHING).map(
 
 
 def _is_too_long(value: object) -> bool:
-    """Whether Python itself refuses to write a number in it."""
+    """Return whether Python refuses to write a number in it."""
     try:
         json.dumps(value)
     except ValueError:

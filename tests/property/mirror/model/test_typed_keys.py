@@ -1,4 +1,4 @@
-"""Typed fields of /v1 and keys of the metadata are one thing, whichever of them a request gives."""
+"""Typed fields of /v1 and metadata keys are equivalent in requests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ TEXTS = GIVEN.map(
 
 
 def joined(typed: dict[str, Any], metadata: dict[str, str], present: dict[str, str]) -> dict[str, str] | None:
-    """None for what is refused."""
+    """Return the joined metadata, or None if rejected."""
     problems = FieldProblems()
     found, pointers = joined_metadata(typed, metadata, present, problems)
     check_metadata({"owner": "x", **found}, problems, pointers)

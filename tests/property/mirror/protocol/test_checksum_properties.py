@@ -1,4 +1,4 @@
-"""A corrected checksum is the one that a pass over all bytes computes."""
+"""A corrected checksum equals the one computed over all bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fetch session against a broker that keeps its own account: every reader hears of its partition."""
+"""A fetch session with a broker that tracks it independently: every reader gets its partition."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def shape(place: Place) -> SessionPlace:
 
 
 class Reading:
-    """Readers of partitions that lie at their ends, so that the broker has only its high watermark to say."""
+    """Readers at the ends of their partitions, for which the broker has only high watermarks to report."""
 
     def __init__(self) -> None:
         self.session = FetchSession(incremental=True)
         self.broker = SessionCache()
         self.readers: dict[Place, bool] = {}
-        """Whether each has room."""
+        """Whether each reader has room."""
         self.has_heard: set[Place] = set()
 
     def step(self, what: str, place: Place) -> None:
@@ -83,4 +83,4 @@ def test_each_reader_with_room_hears_of_its_partition(steps: list[tuple[str, Pla
     with_room = {place for place, has_room in reading.readers.items() if has_room}
     assert with_room <= reading.has_heard
     known = {place for place in PLACES if reading.session.asked(place) is not None}
-    assert known == with_room or not with_room, "who has nothing to read asks nothing"
+    assert known == with_room or not with_room, "a reader without room is in the session"

@@ -1,4 +1,4 @@
-"""Reframing against a plain model: decode every record, choose, encode anew."""
+"""Reframing compared with a plain model: decode every record, select, encode again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODECS = st.sampled_from(list(Codec))
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """A batch as the cleaner may have left it: `records` with their offsets, holes between them."""
+    """A batch as after log cleaning: `records` with their offsets, and gaps between them."""
 
     data: bytearray
     records: list[Record]
@@ -41,7 +41,7 @@ class SourceBatch:
 
 
 def with_holes(records: Sequence[Record], codec: int, *, base: int, span: int) -> bytearray:
-    """Write records at their own offset deltas, as compaction leaves them; `span` offsets in all."""
+    """Write records at their offset deltas, as after compaction, in a batch of `span` offsets."""
     dense = write_batch(records, Codec.NONE)
     header = BatchHeader(dense)
     builder = bytearray()
@@ -64,7 +64,7 @@ def with_holes(records: Sequence[Record], codec: int, *, base: int, span: int) -
 
 
 def moved(payload: bytes, delta: int, place: int) -> bytes:
-    """A single record with another timestamp and offset delta."""
+    """Return a single record with another timestamp and offset delta."""
     _, position = decode(payload, 0)
     _, position = decode(payload, position + 1)
     _, position = decode(payload, position)
@@ -100,7 +100,7 @@ def source_logs(draw: st.DrawFn) -> list[SourceBatch]:
 
 
 def check(made: Reframed, expected: Sequence[Record]) -> None:
-    """The batch is whole and dense, its records and their source offsets are the expected ones."""
+    """Check that the batch is complete and dense, with the expected records and source offsets."""
     (start, end, header), *rest = scan(memoryview(made.batch))
     assert header is not None
     assert not rest
@@ -192,7 +192,7 @@ def test_what_is_written_is_read_again(
 
 @given(st.binary(max_size=300), st.binary(max_size=60), st.integers(1, 5))
 def test_nonsense_payloads_are_refused_by_both_readers_alike(data: bytes, tail: bytes, count: int) -> None:
-    """A payload that the full decoder accepts, the reframer accepts; it may be laxer, never crash."""
+    """The reframer accepts every payload that the full decoder accepts; it may be laxer but never crashes."""
     header = BatchHeader(batches.HEADER.pack(0, 0, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count))
     reframer = Reframer(Codec.NONE)
     try:

@@ -1,4 +1,4 @@
-"""Who gives way among lanes that catch up: not for nothing, never altogether; what can be saved is saved."""
+"""Precedence among lanes that catch up: none waits in vain or completely, and savable records are saved."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ def key(number: int) -> LaneKey:
 
 @dataclass
 class Flow:
-    """A partition whose log takes up `need` bytes for each second of it, with `left` seconds until the first
-    record that waits is deleted; it is up to date when that is `kept`, None where nothing is deleted."""
+    """Partition whose log grows by `need` bytes per second.
+
+    `left`: seconds until the first waiting record is deleted. `kept`: that time if the lane is caught up, or
+    None without retention.
+    """
 
     need: float
     left: float
@@ -50,7 +53,7 @@ class Flow:
 
 
 def lost(flows: list[Flow], capacity: float, seconds: float, *, deadline_first: bool) -> set[int]:
-    """Which of them lose records; those that are up to date are served first, in either case."""
+    """Return the partitions that lose records; in either mode caught-up lanes are served first."""
     before, found = Precedence(), set[int]()
     now = 0.0
     while now < seconds:
@@ -104,12 +107,12 @@ def test_nobody_gives_way_for_nothing_or_altogether(looks: list[list[CatchUp]]) 
         hopeful = [one for one in lanes if one.key not in after.given_up]
         in_reach = [one for one in hopeful if one.left is not None and one.left <= REACH_SECONDS]
         if not in_reach and not before.waiting:
-            assert not after.waiting, "nobody is to be saved by it"
+            assert not after.waiting, "a lane waits although none can be saved by that"
         if after.waiting and not before.waiting:
             first = min(one.left or 0.0 for one in in_reach)
             for one in hopeful:
                 if one.left == first:
-                    assert one.key not in after.waiting, "the earliest deadline gives way to nobody"
+                    assert one.key not in after.waiting, "the lane with the earliest deadline waits"
         before = after
 
 
@@ -133,7 +136,7 @@ def test_without_deadlines_in_reach_all_is_as_it_was(lanes: list[CatchUp]) -> No
     left=st.lists(st.floats(60, 110), min_size=8, max_size=8),
 )
 def test_what_can_be_saved_is_saved(needs: list[float], others: list[float], left: list[float]) -> None:
-    """The needs of those that have deadlines are less than three quarters of what there is."""
+    """The lanes with deadlines need less than three quarters of the capacity."""
     flows = [Flow(need * MIB, left[number], 120.0) for number, need in enumerate(needs)]
     flows += [Flow(need * MIB, 0.0, None) for need in others]
     assert lost(flows, sum(needs) * MIB / 0.75, 600, deadline_first=True) == set()
@@ -146,7 +149,7 @@ def test_what_can_be_saved_is_saved(needs: list[float], others: list[float], lef
     left=st.floats(60, 110),
 )
 def test_where_not_all_can_be_saved_some_are(needs: list[float], share: float, left: float) -> None:
-    """As many of the smallest as have room, but for one that estimates may cost."""
+    """At least as many of the smallest as fit are saved, minus one for errors of the estimates."""
     capacity = sum(needs) * share
     saved, room = 0, capacity * (1 - LEAST_SHARE) * 0.85
     for need in sorted(needs):
@@ -158,7 +161,7 @@ def test_where_not_all_can_be_saved_some_are(needs: list[float], share: float, l
 
 
 def test_for_whom_giving_way_is_in_vain_is_given_up_for_a_while() -> None:
-    """Its destination is slow, say."""
+    """Its destination is slow, for example."""
     before, held, left = Precedence(), list[float](), 300.0
     for look in range(50):
         left -= 0.5 * LOOK_SECONDS
@@ -169,4 +172,4 @@ def test_for_whom_giving_way_is_in_vain_is_given_up_for_a_while() -> None:
             held.append(look * LOOK_SECONDS)
     assert held[0] == 0
     assert held[-1] - held[0] + LOOK_SECONDS >= 20
-    assert len(held) * LOOK_SECONDS < 70, "not for all of the time"
+    assert len(held) * LOOK_SECONDS < 70, "other lanes wait all the time"

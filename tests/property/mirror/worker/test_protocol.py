@@ -1,4 +1,4 @@
-"""What one end says the other hears, whatever it is and however the bytes arrive."""
+"""Round trips of messages between worker and control process, however the bytes are split."""
 
 from __future__ import annotations
 
