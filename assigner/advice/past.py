@@ -1,10 +1,98 @@
-"""Need of past hours, compared with the current tasks. Pure."""
+"""Need of past hours, from sums over the partitions of a group. Pure.
+
+An hour is not planned: a lower bound on its tasks takes microseconds and needs only sums, which Pinot
+computes.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
+from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.sizing.advice import PastNeed
+
+_EXACT: Final = 1e-9
+"""Relative error of sums of floating-point numbers up to which a sum counts as a whole number of tasks."""
+
+
+class LoadSums(NamedTuple):
+    """Sums over the partitions of a group with a load in an hour; rates per second.
+
+    `alone`: partitions above the usable capacity of a task, which get a task each. `rest_bytes`,
+    `rest_messages`: sums of the others. `heavy`: those of the others that fill more than half of a task. The
+    sums of messages are 0 if unknown.
+    """
+
+    partitions: int
+    bytes: float
+    alone: int
+    rest_bytes: float
+    rest_messages: float
+    heavy: int
+
+
+class LeastTerms(NamedTuple):
+    """Terms of a bound. `default`: load of each of the `planned` partitions without one. `most_partitions`:
+    of a task; None: any number."""
+
+    planned: int
+    capacity: TaskCapacity
+    default: PartitionLoad
+    most_partitions: int | None = None
+
+
+def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
+    """Return the sums of some partitions in an hour."""
+    room, messages = capacity.usable_bytes_per_second, capacity.usable_messages_per_second
+    rest = [load for load in loads if not _is_alone(load, capacity)]
+    return LoadSums(
+        len(loads),
+        sum(load.bytes_per_second for load in loads),
+        len(loads) - len(rest),
+        sum(one.bytes_per_second for one in rest),
+        0.0 if messages is None else sum(one.messages_per_second or 0.0 for one in rest),
+        sum(one.bytes_per_second > half_of(room) for one in rest),
+    )
+
+
+def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
+    """Return a lower bound on the tasks that an hour required, at least 1.
+
+    It is the largest of: the sum of the loads divided by the usable capacity, the partitions above half of
+    it, and the number of partitions divided by the limit. A partition above the usable capacity adds a task.
+    """
+    capacity, default = terms.capacity, terms.default
+    unknown = max(terms.planned - sums.partitions, 0)
+    own, rest = sums.alone, 0
+    room, messages = capacity.usable_bytes_per_second, capacity.usable_messages_per_second
+    if _is_alone(default, capacity):
+        own += unknown
+    else:
+        rest = unknown
+    heavy = sums.heavy + (rest if default.bytes_per_second > half_of(room) else 0)
+    bounds = [_tasks(sums.rest_bytes + rest * default.bytes_per_second, room), heavy]
+    if messages is not None:
+        bounds.append(_tasks(sums.rest_messages + rest * (default.messages_per_second or 0.0), messages))
+    if terms.most_partitions is not None:
+        bounds.append(-(-(sums.partitions - sums.alone + rest) // terms.most_partitions))
+    return max(own + max(bounds), 1)
+
+
+def half_of(room: int) -> float:
+    """Return the load above which two partitions do not fit into a task."""
+    return room / 2 * (1 + _EXACT)
+
+
+def _is_alone(load: PartitionLoad, capacity: TaskCapacity) -> bool:
+    messages = capacity.usable_messages_per_second
+    is_chatty = messages is not None and (load.messages_per_second or 0.0) > messages
+    return load.bytes_per_second > capacity.usable_bytes_per_second or is_chatty
+
+
+def _tasks(total: float, room: int) -> int:
+    return math.ceil(total / room * (1 - _EXACT)) if room else 0
 
 
 def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> PastNeed | None:

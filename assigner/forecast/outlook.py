@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -45,14 +45,32 @@ class Outlook:
         highest rate that a planner accepts."""
         shape = self.shapes[number]
         before = sum(load.bytes_per_second for load in shape.values())
-        factor = total / before if before else 1.0
-        highest = max(
-            (max(load.bytes_per_second, load.messages_per_second or 0.0) for load in shape.values()),
-            default=0.0,
-        )
-        if highest * factor <= HIGHEST_RATE:
-            return {partition: scaled(load, factor) for partition, load in shape.items()}
-        return {partition: _possible(scaled(load, factor)) for partition, load in shape.items()}
+        return ScaledLoads(shape, total / before if before else 1.0)
+
+
+class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
+    """Loads times a factor, at most the highest rate that a planner accepts. Each is computed when it is
+    first read, so that a forecast of many partitions takes little memory."""
+
+    def __init__(self, loads: Loads, factor: float) -> None:
+        self._loads = loads
+        self._factor = factor
+        self._read: dict[TopicPartition, PartitionLoad] = {}
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionLoad:
+        found = self._read.get(partition)
+        if found is None:
+            found = self._read[partition] = _possible(scaled(self._loads[partition], self._factor))
+        return found
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._loads
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._loads)
+
+    def __len__(self) -> int:
+        return len(self._loads)
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
@@ -63,38 +81,69 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
 
     Raises InvalidRequest as SeasonalForecast does, and if an hour cannot be forecast.
     """
-    if not history:
+    lately = _last_day(history)
+    partitions = sorted({partition for loads in lately for partition in loads})
+    totals = {
+        hour: sum(loads[one].bytes_per_second for one in partitions if one in loads)
+        for hour, loads in history.items()
+    }
+    newest: dict[TopicPartition, PartitionLoad] = {}
+    for hour in sorted(history):
+        newest.update(history[hour])
+    newest = {one: newest[one] for one in partitions}
+    return outlook_of_totals(totals, history, newest, ahead, certainty)
+
+
+def outlook_of_totals(
+    totals: Mapping[int, float], history: Mapping[int, Loads], newest: Loads, ahead: int, certainty: float
+) -> Outlook:
+    """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
+
+    `history`: loads of partitions in some of these hours; it may be empty. `newest`: load of each partition
+    whose load a day and a week before is unknown; other partitions are ignored. Raises as `outlook`.
+    """
+    if not totals:
         raise InvalidRequest("the history is empty")
-    last, first = max(history), min(history)
+    last, first = max(totals), min(totals)
     if (last - first) // HOUR_MS > MOST_HOURS:
         raise InvalidRequest(
             f"the history spans more than {MOST_HOURS // 8760} years",
             advice="check the unit of its times: hours start at epoch milliseconds",
         )
-    hours = range(first, last + 1, HOUR_MS)
-    lately = [history[hour] for hour in hours[-DAY:] if hour in history]
-    partitions = sorted({partition for loads in lately for partition in loads})
-    series = np.array([_sum(history.get(hour), partitions) for hour in hours])
+    series = np.array([totals.get(hour, np.nan) for hour in range(first, last + 1, HOUR_MS)], np.float64)
     forecast = SeasonalForecast(series, ahead, certainty)
-    totals = forecast.interval()
-    if not np.isfinite(totals.high).all():
-        number = int(np.argmin(np.isfinite(totals.high)))
+    found = forecast.interval()
+    if not np.isfinite(found.high).all():
+        number = int(np.argmin(np.isfinite(found.high)))
         raise InvalidRequest(
             f"cannot forecast the load {counted(number + 1, 'hour')} "
             "ahead: the history lacks that hour of the day",
             advice="provide a longer history, or reduce the horizon",
         )
-    newest: dict[TopicPartition, PartitionLoad] = {}
-    for hour in sorted(history):
-        newest.update(history[hour])
-    shapes = tuple(
-        _shape(history, last + number * HOUR_MS, partitions, newest) for number in range(1, ahead + 1)
-    )
-    return Outlook(last + HOUR_MS, totals, shapes, forecast.grade())
+    shapes = tuple(_shape(history, last, last + number * HOUR_MS, newest) for number in range(1, ahead + 1))
+    return Outlook(last + HOUR_MS, found, shapes, forecast.grade())
+
+
+def hours_of_shapes(last_ms: int, ahead: int) -> list[int]:
+    """Return the hours whose loads determine the shares of partitions in a forecast, the newest first: the
+    last day, and a week before the forecast."""
+    day = range(last_ms, last_ms - DAY * HOUR_MS, -HOUR_MS)
+    first = last_ms - WEEK * HOUR_MS
+    week = range(first + ahead * HOUR_MS, first, -HOUR_MS)
+    return [*day, *(hour for hour in week if hour < day[-1])]
+
+
+def _last_day(history: Mapping[int, Loads]) -> list[Loads]:
+    if not history:
+        return []
+    since = max(history) - DAY * HOUR_MS
+    return [loads for hour, loads in history.items() if hour > since]
 
 
 def _possible(load: PartitionLoad) -> PartitionLoad:
     messages = load.messages_per_second
+    if max(load.bytes_per_second, messages or 0.0) <= HIGHEST_RATE:
+        return load
     return replace(
         load,
         bytes_per_second=min(load.bytes_per_second, HIGHEST_RATE),
@@ -102,22 +151,16 @@ def _possible(load: PartitionLoad) -> PartitionLoad:
     )
 
 
-def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
-    if loads is None:
-        return float("nan")
-    return float(sum(loads[partition].bytes_per_second for partition in partitions if partition in loads))
-
-
-def _shape(
-    history: Mapping[int, Loads], hour_ms: int, partitions: list[TopicPartition], newest: Loads
-) -> Loads:
+def _shape(history: Mapping[int, Loads], last_ms: int, hour_ms: int, newest: Loads) -> Loads:
     """Return for each partition the larger of its loads a day and a week before, else its latest known
     load."""
-    distance = (hour_ms - max(history)) // HOUR_MS
+    distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     hours = [history[place] for place in places if place in history]
+    if not hours:
+        return newest
     found: dict[TopicPartition, PartitionLoad] = {}
-    for partition in partitions:
+    for partition, latest in newest.items():
         known = [loads[partition] for loads in hours if partition in loads]
-        found[partition] = max(known, key=lambda load: load.bytes_per_second, default=newest[partition])
+        found[partition] = max(known, key=lambda load: load.bytes_per_second, default=latest)
     return found

@@ -6,6 +6,9 @@ Rules for the hour `distance` hours after an origin:
 - week: the value of the same hour of the previous week, times the level: the ratio between the latest hours
   and the same hours of that week;
 - weeks: the median of this over the last four weeks, which one holiday or outage does not spoil;
+- trend: the same with the level of a whole week instead of the latest hours, which weather or an event on the
+  last day does not spoil;
+- usual: the median of the last four weeks without a level;
 - higher: the larger of day and week;
 - present: the value of the present hour, for the next one.
 
@@ -16,13 +19,16 @@ weekday in past weeks and in the last day, by forecasts over the same distance.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 Values = npt.NDArray[np.float64]
+Distances = npt.NDArray[np.int64]
+Numbers = TypeVar("Numbers", npt.NDArray[np.float64], npt.NDArray[np.int16])
 
 DAY: Final = 24
 WEEK: Final = 7 * DAY
@@ -35,6 +41,8 @@ _STEP: Final = 1.25
 """Ratio between the latest hours and the last day above which the hours alone determine the level."""
 _AROUND: Final = 2
 """Number of hours before and after one whose errors are included in its score."""
+_TOGETHER: Final = 24
+"""Distances computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _UNTRIED: Final = np.finfo(np.float64).max
 
@@ -44,36 +52,53 @@ class SeasonalRules:
 
     def __init__(self, series: Values) -> None:
         self._series = series
-        self._levels = [_level(series, WEEK * number) for number in range(1, _WEEKS + 1)]
+        lags = [WEEK * number for number in range(1, _WEEKS + 1)]
+        self._levels = [_level(series, lag) for lag in lags]
+        self._trends = [_clipped(_ratio(series, lag, WEEK)) for lag in lags]
 
-    def forecasts(self, distance: int) -> Values:
-        """Return the forecast of the best rule for `distance` hours after each hour of the series.
+    def forecasts(self, ahead: int) -> Values:
+        """Return the forecast of the best rule for 1 to `ahead` hours after each hour of the series.
 
-        float64[hours], from the data known at each hour; NaN if no rule applies.
+        float64[ahead, hours], from the data known at each hour; NaN if no rule applies.
         """
-        forecast = self._candidates(distance)
-        scores = _scores(np.abs(forecast - _moved(self._series, -distance)), distance)
-        scores[np.isnan(scores)] = _UNTRIED
-        scores[np.isnan(forecast)] = np.inf
-        best = np.argmin(scores, axis=0)
-        return np.asarray(forecast[best, np.arange(len(self._series))])
+        return np.concatenate([self._best(distances) for distances in _passes(ahead)])
 
-    def _candidates(self, distance: int) -> Values:
-        """Return the forecast of each rule: float64[rules, hours]. The first rule is used while none has been
-        scored."""
+    def _best(self, distances: Distances) -> Values:
+        text = self._candidates(distances)
+        errors = text - _each_moved(self._series, -distances)
+        scores = _scores(np.abs(errors, out=errors), distances)
+        scores[np.isnan(scores)] = _UNTRIED
+        scores[np.isnan(text)] = np.inf
+        best = np.argmin(scores, axis=0)
+        return np.asarray(np.take_along_axis(text, best[None], axis=0)[0])
+
+    def _candidates(self, distances: Distances) -> Values:
+        """Return the forecast of each rule: float64[rules, distances, hours]. The first rule is used while
+        none has been scored."""
         series = self._series
-        day = _moved(series, DAY * -(-distance // DAY) - distance)
-        weeks = np.array([
-            _moved(series, WEEK * number - distance) * level for number, level in enumerate(self._levels, 1)
-        ])  # fmt: skip
-        rules = [np.fmax(day, weeks[0]), day, weeks[0], _median(weeks)]
-        return np.array([*rules, series] if distance <= _PRESENT else rules)
+        day = _each_moved(series, DAY * -(-distances // DAY) - distances)
+        usual = [_each_moved(series, WEEK * number - distances) for number in range(1, _WEEKS + 1)]
+        weeks, trend = (
+            [values * level for values, level in zip(usual, levels, strict=True)]
+            for levels in (self._levels, self._trends)
+        )
+        rules = [np.fmax(day, weeks[0]), day, weeks[0], _median(weeks), _median(trend), _median(usual)]
+        if distances[-1] <= _PRESENT:
+            rules.append(np.broadcast_to(series, day.shape))
+        return np.array(rules)
+
+
+def _passes(ahead: int) -> list[Distances]:
+    """Return the distances up to `ahead` in runs that share their rules and the ends of their weekdays."""
+    limits = [0, _PRESENT, *range(_TOGETHER, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
+    runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
+    return [run for run in runs if len(run)]
 
 
 def _moved(values: Values, hours: int) -> Values:
     """Return for each hour (the last axis) the value `hours` before it; after it if negative."""
     found = np.full(values.shape, np.nan)
-    if hours >= values.shape[-1]:
+    if abs(hours) >= values.shape[-1]:
         return found
     if hours >= 0:
         found[..., hours:] = values[..., : values.shape[-1] - hours]
@@ -82,13 +107,22 @@ def _moved(values: Values, hours: int) -> Values:
     return found
 
 
+def _each_moved(series: Values, hours: Distances) -> Values:
+    """Return the series moved by each of some numbers of hours: float64[len(hours), len(series)]."""
+    return np.array([_moved(series, one) for one in hours.tolist()])
+
+
 def _level(series: Values, lag: int) -> Values:
     """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown."""
     day, newest = _ratio(series, lag, DAY), _ratio(series, lag, _NEWEST)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
-    found = np.where(is_step, newest, day)
-    return np.clip(np.where(np.isnan(found), 1.0, found), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
+    return _clipped(np.where(is_step, newest, day))
+
+
+def _clipped(levels: Values) -> Values:
+    """Return the levels, 1 if unknown."""
+    return np.clip(np.where(np.isnan(levels), 1.0, levels), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
 
 
 def _ratio(series: Values, lag: int, hours: int) -> Values:
@@ -99,36 +133,69 @@ def _ratio(series: Values, lag: int, hours: int) -> Values:
     return np.asarray(np.divide(new, old, out=np.full(len(series), np.nan), where=old > 0))
 
 
-def _sums(values: Values, hours: int) -> Values:
-    """Return the sum of each hour (the last axis) and those before it, `hours` in total. Exact, unlike a
-    running sum, so that zero stays zero."""
-    padding = np.zeros((*values.shape[:-1], hours - 1))
-    windows = sliding_window_view(np.concatenate([padding, values], axis=-1), hours, axis=-1)
-    return np.asarray(windows.sum(axis=-1))
+def _sums(values: Numbers, hours: int) -> Numbers:
+    """Return the sum of each hour (the last axis) and those before it, `hours` in total. Adds windows of
+    doubled length; unlike a running sum, zero stays zero."""
+    found: Numbers | None = None
+    window, length, covered = values, 1, 0
+    while covered < hours:
+        if hours & length:
+            found = window if found is None else _plus_moved(found, window, covered)
+            covered += length
+        if covered < hours:
+            window = _plus_moved(window, window, length)
+            length *= 2
+    return values if found is None else found
 
 
-def _median(rows: Values) -> Values:
-    """Return the median of the known values in each column."""
-    ordered = np.sort(rows, axis=0)
-    counts, columns = np.isfinite(ordered).sum(axis=0), np.arange(rows.shape[1])
-    below, above = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, len(rows) - 1)
-    return np.asarray((ordered[below, columns] + ordered[above, columns]) / 2)
+def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
+    """Return the values plus the others `hours` before."""
+    found = np.empty_like(values)
+    found[..., :hours] = values[..., :hours]
+    np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])
+    return found
 
 
-def _scores(errors: Values, distance: int) -> Values:
-    """Return the mean error of each rule: float64[rules, hours], NaN if it was never tried.
+def _median(rows: Sequence[Values]) -> Values:
+    """Return the median of the known values in each place of four arrays."""
+    known = np.sum([np.isfinite(row) for row in rows], axis=0)
+    one, two, three, four = (np.where(np.isfinite(row), row, np.inf) for row in rows)
+    one, two = np.minimum(one, two), np.maximum(one, two)
+    three, four = np.minimum(three, four), np.maximum(three, four)
+    first, second = np.minimum(one, three), np.maximum(one, three)
+    third = np.minimum(two, four)
+    second, third = np.minimum(second, third), np.maximum(second, third)
+    below = np.where(known >= 3, second, first)
+    above = np.where(known >= 4, third, np.where(known >= 2, second, first))
+    return np.where(known > 0, (below + above) / 2, np.nan)
+
+
+def _scores(errors: Values, distances: Distances) -> Values:
+    """Return the mean error of each rule: float64[rules, distances, hours], NaN if it was never tried.
 
     `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
-    known = np.where(is_known, errors, 0.0)
+    sums, counts = (
+        _of_ends(values, distances) for values in (np.where(is_known, errors, 0.0), is_known.astype(np.int16))
+    )
+    weekly, newest = (
+        np.divide(total, count, out=np.full(errors.shape, np.nan), where=count > 0)
+        for total, count in zip(sums, counts, strict=True)
+    )
+    return np.asarray(np.where(np.isnan(weekly), newest, weekly + np.nan_to_num(newest)))
 
-    def mean(hours: int, ends: list[int]) -> Values:
-        """Return the mean of `hours` forecasts up to each of `ends` hours before."""
-        total, count = _sums(known, hours), _sums(is_known.astype(np.float64), hours)
-        sums, counts = (np.nansum([_moved(values, end) for end in ends], axis=0) for values in (total, count))
-        return np.asarray(np.divide(sums, counts, out=np.full(errors.shape, np.nan), where=counts > 0))
 
-    weekdays = [max(WEEK * week - _AROUND, distance) for week in range(1, _WEEKS + 1)]
-    of_weekday, of_newest_day = mean(2 * _AROUND + 1, weekdays), mean(DAY, [distance])
-    return np.where(np.isnan(of_weekday), of_newest_day, of_weekday + np.nan_to_num(of_newest_day))
+def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
+    """Return the sums of the values around the same hour of the weekday in past weeks, and over the last day
+    whose values are known."""
+    hours = values.shape[-1]
+    weekly, newest = np.zeros_like(values), np.zeros_like(values)
+    windows = _sums(values, 2 * _AROUND + 1)
+    for week in range(1, _WEEKS + 1):
+        end = max(WEEK * week - _AROUND, int(distances[-1]))
+        weekly[..., end:] += windows[..., : max(hours - end, 0)]
+    windows = _sums(values, DAY)
+    for place, end in enumerate(distances.tolist()):
+        newest[..., place, end:] = windows[..., place, : max(hours - end, 0)]
+    return weekly, newest

@@ -55,8 +55,8 @@ class SeasonalForecast:
         _refuse_impossible(series, ahead, certainty)
         self._series = series
         self._shares = (1 - certainty, 0.5, certainty)
-        rules = SeasonalRules(series)
-        self._bases = [rules.forecasts(distance) for distance in range(1, ahead + 1)]
+        self._bases = SeasonalRules(series).forecasts(ahead)
+        self._ratios = [self._ratios_over(distance) for distance in range(1, ahead + 1)]
 
     def interval(self) -> ForecastInterval:
         """Return the forecast."""
@@ -95,27 +95,44 @@ class SeasonalForecast:
         error = float(np.median(errors)) if len(errors) else float("nan")
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
-    def _candidates(self, origins: Places, distance: int) -> Values:
-        """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data
-        known at the origin."""
+    def _ratios_over(self, distance: int) -> tuple[Values, Places]:
+        """Return the ratios of actual to predicted values over a distance, ascending, and the hours by which
+        they were known."""
         bases = self._bases[distance - 1]
         past = np.arange(DAY - 1, len(self._series) - distance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.where(bases[past] > 0, self._series[past + distance] / bases[past], np.nan)
         is_known = np.isfinite(ratios)
         past, ratios = past[is_known], ratios[is_known]
-        # In each row, the ratios whose end was known at the origin come first.
-        ordered = np.sort(np.where(past[None, :] + distance <= origins[:, None], ratios, np.inf), axis=1)
-        counts = np.isfinite(ordered).sum(axis=1)
+        order = np.argsort(ratios)
+        return ratios[order], past[order] + distance
+
+    def _candidates(self, origins: Places, distance: int) -> Values:
+        """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data
+        known at the origin."""
+        bases, (ratios, ends) = self._bases[distance - 1], self._ratios[distance - 1]
         found = np.full((len(origins), 3), np.nan)
-        rows = np.flatnonzero(counts)
-        for column, share in enumerate(self._shares):
-            place = share * (counts[rows] - 1)
-            below = place.astype(np.int64)
-            above = np.minimum(below + 1, counts[rows] - 1)
-            lower, upper = ordered[rows, below], ordered[rows, above]
-            found[rows, column] = lower + (place - below) * (upper - lower)
-        return found * bases[origins][:, None]
+        if not len(ratios):
+            return found
+        # Numbers the ratios whose end was known at each origin.
+        numbers = np.cumsum(ends[None, :] <= origins[:, None], axis=1, dtype=np.int64)
+        rows = np.flatnonzero(numbers[:, -1])
+        numbers, counts = numbers[rows], numbers[rows, -1]
+        place = np.array(self._shares)[:, None] * (counts - 1)
+        below = place.astype(np.int64)
+        above = np.minimum(below + 1, counts - 1)
+        lower, upper = ratios[_places_of(numbers, np.array([below, above]) + 1)]
+        found[rows] = (lower + (place - below) * (upper - lower)).T
+        return np.asarray(found * bases[origins][:, None])
+
+
+def _places_of(numbers: Places, wanted: Places) -> Places:
+    """Return in each row the first place of the wanted numbers. `numbers`: int64[rows, places], rising;
+    `wanted`: int64[..., rows]."""
+    rows, width = numbers.shape
+    begin = np.arange(rows) * (width + 1)
+    found = np.searchsorted((numbers + begin[:, None]).ravel(), wanted + begin)
+    return np.asarray(found - np.arange(rows) * width)
 
 
 def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:

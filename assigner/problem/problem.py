@@ -157,7 +157,7 @@ def build_problem(
     `current`: task number by position in `loads`, -1 for new partitions. Raises InvalidRequest that names the
     invalid value.
     """
-    usable = _usable(capacity)
+    usable = usable_units(capacity)
     dimensions = len(usable)
     order = _ranking(loads, usable)
     home = np.full(len(order), -1, np.int32) if current is None else _checked(current, len(order))[order]
@@ -183,14 +183,15 @@ def in_units(rates: npt.NDArray[np.float64]) -> Ints:
     return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
 
 
-def _usable(capacity: TaskCapacity) -> Ints:
+def usable_units(capacity: TaskCapacity) -> Ints:
+    """Return the usable capacity of a task in units: int64[D]. Raises InvalidRequest if it is 0."""
     found = [("bytes", capacity.usable_bytes_per_second)]
     if capacity.usable_messages_per_second is not None:
         found.append(("messages", capacity.usable_messages_per_second))
-    for unit, value in found:
+    for label, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} percent of a task's capacity leave no {unit} per second",
+                f"{capacity.utilisation_percent} percent of a task's capacity leave no {label} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)

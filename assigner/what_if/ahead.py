@@ -3,16 +3,20 @@ Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from assigner.forecast.outlook import Outlook
+import numpy as np
+
+from assigner.forecast.outlook import Loads, Outlook
 from assigner.planner import plan
-from assigner.problem.loads import resolve
-from assigner.problem.problem import PlanMode
+from assigner.problem.limits import Limits
+from assigner.problem.loads import Rates, resolve
+from assigner.problem.problem import PlanMode, in_units, usable_units
+from assigner.search.quick import quick_tasks
 from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
-from mirror.model.load import PartitionLoad, TaskLimits
+from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
 
@@ -37,17 +41,57 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
     Raises InvalidRequest as `check_growth` does.
     """
     check_growth(growth)
+
+    def tasks(number: int, total: float) -> int:
+        loads = found.loads(number, total)
+        return needed_tasks(loads, loads, limits, how)
+
+    return _hours(found, growth, tasks)
+
+
+def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
+    """Return the forecast hour by hour, with the tasks that a simple packing fills, in milliseconds.
+
+    Without a limit of messages, never fewer tasks than the search finds, and rarely more. Raises
+    InvalidRequest for an invalid capacity.
+    """
+    usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)
+    shape: Loads | None = None
+    rates = np.empty((0, 2))
+
+    def tasks(number: int, total: float) -> int:
+        nonlocal shape, rates
+        if shape is not found.shapes[number]:
+            shape = found.shapes[number]
+            rates = _rates(shape, how.default)
+        before = float(rates[:, 0].sum())
+        scaled = np.minimum(rates * (total / before if before else 1.0), HIGHEST_RATE)
+        return quick_tasks(in_units(scaled[:, : len(usable)]), usable, per_task)
+
+    return _hours(found, 1.0, tasks)
+
+
+def _rates(loads: Loads, default: PartitionLoad) -> Rates:
+    """Return bytes and messages per second of each partition: float64[n, 2]."""
+    messages = default.messages_per_second or 0.0
+    return np.array(
+        [
+            (
+                load.bytes_per_second,
+                messages if load.messages_per_second is None else load.messages_per_second,
+            )
+            for load in loads.values()
+        ]
+    ).reshape(-1, 2)
+
+
+def _hours(found: Outlook, growth: float, tasks: Callable[[int, float], int]) -> list[ComingHour]:
     rows = []
     for number, hour_ms in enumerate(found.hours_ms):
         low, middle, high = (float(part[number]) * growth for part in found.totals)
-        tasks, most = (_tasks(found, number, total, limits, how) for total in (middle, high))
-        rows.append(ComingHour(hour_ms, low, middle, high, tasks, max(tasks, most)))
+        expected, most = (tasks(number, total) for total in (middle, high))
+        rows.append(ComingHour(hour_ms, low, middle, high, expected, max(expected, most)))
     return rows
-
-
-def _tasks(found: Outlook, number: int, total: float, limits: TaskLimits, how: Fallback) -> int:
-    loads = found.loads(number, total)
-    return needed_tasks(loads, loads, limits, how)
 
 
 def needed_tasks(

@@ -97,7 +97,7 @@ def _forecast(known: Values) -> Values:
 
 def _outcome(week: Week, weekday: int, forecast: Values) -> Outcome:
     came = week.came[_begin(weekday) :][:DAY]
-    task = week.came[: WEEKS * WEEK].max() / _TASKS
+    task = np.nanmax(week.came[: WEEKS * WEEK]) / _TASKS
     needed, expected = (int(np.ceil(np.nanmax(values) / task)) for values in (came, forecast))
     return Outcome(weekday, float(np.nanmedian(np.abs(forecast - came) / came)), abs(needed - expected))
 

@@ -1,8 +1,9 @@
-"""Past hourly loads of partitions from Pinot's rollups. Each hour is read once."""
+"""Past loads of partitions, which determine their shares of a forecast total. Each hour is read once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from mirror.errors import HeadraceError
@@ -13,64 +14,98 @@ from mirror.model.topics import TopicPartition
 
 HOUR_MS: Final = 3_600_000
 DAY: Final = 24
-FEWEST_DAYS: Final = 2
-MOST_RATES: Final = 6_000_000
-"""Maximum of partitions times hours in memory, at 17 bytes each: about 100 MB."""
+MOST_RATES: Final = 1_000_000
+"""Maximum of partitions times hours of a cluster in memory, at 17 bytes each. With more partitions the mean
+of the last day is read instead: one load of each."""
 _FORGIVEN: Final = 3
 """Number of consecutive failures after which reading of a cluster stops."""
 
-Hours = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
-AskHour = Callable[[ClusterRef, int], Mapping[TopicPartition, PartitionLoad]]
-"""Returns the mean loads of the hour starting at a time (epoch ms), empty if there are none."""
+Loads = Mapping[TopicPartition, PartitionLoad]
+Hours = Mapping[int, Loads]
+AskLoads = Callable[[ClusterRef, int, int], Loads]
+"""Returns the mean loads from one time until another (epoch ms, whole hours), empty if there are none."""
 
 
 class PastHours:
-    """Cache of the last `days` of several clusters. Not thread-safe."""
+    """Cache of the loads of several clusters. Not thread-safe."""
 
-    def __init__(self, ask: AskHour, days: int) -> None:
+    def __init__(self, ask: AskLoads, most_rates: int = MOST_RATES) -> None:
         self._ask = ask
-        self._days = days
+        self._most_rates = most_rates
         self._known: dict[ClusterRef, dict[int, Snapshot]] = {}
         self._empty: dict[ClusterRef, set[int]] = {}
+        self._means: dict[ClusterRef, tuple[int, Snapshot]] = {}
 
-    def of(self, cluster: ClusterRef, now_ms: int) -> Hours:
-        """Return the loads of the complete hours before now; unknown hours are omitted.
+    def has_room(self, partitions: int, hours: int) -> bool:
+        """Return whether that number of partitions fits into memory hour by hour."""
+        return partitions * hours <= self._most_rates
 
-        Recent hours are read first, so that they are available after an outage of Pinot. With many
-        partitions the history is shorter, down to two days. Raises the error of `ask` if no hour is known.
+    def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
+        """Return the loads of those hours of `wanted` that are known, in its order, and drop all others.
+
+        Reading stops after several failures in a row. Raises the error of `ask` if no hour is known.
         """
-        end = now_ms // HOUR_MS * HOUR_MS
-        first = end - self._days * DAY * HOUR_MS
-        known = {at: one for at, one in self._known.get(cluster, {}).items() if first <= at < end}
-        empty = {at for at in self._empty.get(cluster, ()) if first <= at < end}
-        failures = 0
-        for hour in range(end - HOUR_MS, first - 1, -HOUR_MS):
-            if hour in known or hour in empty:
-                continue
-            if self._is_enough(known):
-                break
-            try:
-                loads = self._ask(cluster, hour)
-            except HeadraceError:
-                failures += 1
-                if failures >= _FORGIVEN:
-                    if not known:
-                        raise
-                    break
-                continue
-            failures = 0
-            if loads:
-                known[hour] = Snapshot(loads, known.get(hour + HOUR_MS))
-            elif hour < end - DAY * HOUR_MS:
-                empty.add(hour)  # data is not expected to arrive this late
-        self._known[cluster], self._empty[cluster] = known, empty
-        return dict(sorted(known.items()))
+        known = self._known.get(cluster, {})
+        empty = self._empty.get(cluster, set())
+        found: dict[int, Snapshot] = {}
+        silent: set[int] = set()
+        failures: list[HeadraceError] = []
+        for hour in wanted:
+            if hour in known:
+                found[hour] = known[hour]
+            elif hour in empty:
+                silent.add(hour)
+            elif len(failures) < _FORGIVEN:
+                try:
+                    loads = self._ask(cluster, hour, hour + HOUR_MS)
+                except HeadraceError as error:
+                    failures.append(error)
+                    continue
+                failures.clear()
+                if loads:
+                    found[hour] = Snapshot(loads, next(iter(found.values()), None))
+                elif hour < now_ms - DAY * HOUR_MS:
+                    silent.add(hour)  # data is not expected to arrive this late
+        self._known[cluster], self._empty[cluster] = found, silent
+        if failures and not found:
+            raise failures[-1]
+        return found
+
+    def mean_of(self, cluster: ClusterRef, end_ms: int) -> Loads:
+        """Return the mean loads of the day until `end_ms`. Raises the error of `ask`."""
+        at, mean = self._means.get(cluster, (0, None))
+        if mean is None or at != end_ms:
+            mean = Snapshot(self._ask(cluster, end_ms - DAY * HOUR_MS, end_ms), mean)
+            self._means[cluster] = end_ms, mean
+        return mean
 
     def forget(self) -> None:
         """Drop the cache after losing leadership."""
-        self._known, self._empty = {}, {}
+        self._known, self._empty, self._means = {}, {}, {}
 
-    @staticmethod
-    def _is_enough(known: Mapping[int, Snapshot]) -> bool:
-        held = sum(len(one) for one in known.values())
-        return len(known) >= FEWEST_DAYS * DAY + 1 and held >= MOST_RATES
+
+@dataclass(frozen=True)
+class PartitionDetails:
+    """Loads of a cluster's partitions. `known`: hours with a load of any group; `hours`: loads by hour, or
+    `mean`, the mean of the last day; `why`: reason if they cannot be read."""
+
+    known: Collection[int] = ()
+    hours: Hours = field(default_factory=dict)
+    mean: Loads = field(default_factory=dict)
+    why: str = ""
+
+    def of(self, planned: frozenset[TopicPartition]) -> tuple[Hours, Loads]:
+        """Return the hours of these partitions, and the newest load of each that had one in the last day."""
+        if not self.hours:
+            return {}, _only(self.mean, planned)
+        hours = {hour: _only(loads, planned) for hour, loads in self.hours.items()}
+        lately = max(self.known) - DAY * HOUR_MS
+        newest: dict[TopicPartition, PartitionLoad] = {}
+        for hour in sorted(hours):
+            if hour > lately:
+                newest.update(hours[hour])
+        return hours, newest
+
+
+def _only(loads: Loads, wanted: frozenset[TopicPartition]) -> dict[TopicPartition, PartitionLoad]:
+    return {partition: loads[partition] for partition in wanted if partition in loads}

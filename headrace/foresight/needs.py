@@ -1,12 +1,14 @@
-"""Tasks that past hours required. Results are cached, so that a turn plans few hours."""
+"""Tasks that past hours required, at least. Results are kept, so that a turn computes few hours."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from headrace.foresight.history import DAY, HOUR_MS, Hours
+from assigner.advice.past import LeastTerms, LoadSums, least_tasks
+from headrace.foresight.history import DAY, HOUR_MS
+from headrace.foresight.sums import HourlySums
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicPartition
@@ -25,20 +27,26 @@ class Sizing:
     limits: TaskLimits
     how: Fallback
 
+    @property
+    def terms(self) -> LeastTerms:
+        """Terms of a lower bound."""
+        how = self.how
+        return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
+
 
 class PastNeeds:
     """Tasks required in the last week, by group. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
+        self._least = least
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
-    def of(self, group: GroupName, sizing: Sizing, past: Hours, now_ms: int) -> Mapping[int, int]:
-        """Return the tasks that the group required, by hour (epoch ms); hours without known loads are
-        omitted.
+    def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
+        """Return the tasks that the group required at least, by hour (epoch ms); hours without known loads
+        are omitted.
 
-        If partitions, limits or capacity have changed, only the hours of the last day are planned again,
-        older hours keep their result: a turn plans at most 24 hours, except for the first turn of a leader,
-        which plans a week. `past`: loads of the group alone.
+        If partitions, limits or capacity have changed, only the hours of the last day are computed again,
+        older hours keep their result. `past`: sums of the group.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         before, kept = self._kept.get(group, (sizing, {}))
@@ -47,10 +55,8 @@ class PastNeeds:
         for hour in range(end - WEEK * HOUR_MS, end, HOUR_MS):
             if hour in kept and hour < valid_until:
                 needs[hour] = kept[hour]
-            elif loads := past.get(hour):
-                from assigner.what_if.ahead import needed_tasks
-
-                needs[hour] = needed_tasks(sizing.planned, loads, sizing.limits, sizing.how)
+            elif (sums := past.get(hour)) is not None:
+                needs[hour] = self._least(sums, sizing.terms)
         self._kept[group] = sizing, needs
         return needs
 

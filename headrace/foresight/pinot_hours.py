@@ -1,11 +1,14 @@
-"""Mean loads of one hour, from samples or from their rollup."""
+"""Past loads of partitions, and their sums by hour, from samples or from their rollup in Pinot."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 
+from assigner.advice.past import LoadSums, half_of
 from headrace.clusters.directory import ClusterDirectory
-from headrace.foresight.history import HOUR_MS, AskHour
+from headrace.foresight.history import HOUR_MS, AskLoads
+from headrace.foresight.sums import AskSums, SumQuery
 from headrace.settings import HeadraceSettings
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import PartitionLoad
@@ -13,6 +16,7 @@ from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
 from pinot.partitions.loads import partition_rates
 from pinot.partitions.pages import Grain
+from pinot.partitions.sums import TaskRoom, hourly_sums
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 from pmp.loads.rates import RateOptions, partition_loads
@@ -23,19 +27,38 @@ def hour_of_pinot(
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads of the hour starting at `hour_ms` (epoch ms); empty if Pinot has none. Raises
     LoadUnavailable."""
-    when = TimeRange(hour_ms, hour_ms + HOUR_MS)
+    return _means(client, cluster, TimeRange(hour_ms, hour_ms + HOUR_MS), grain)
+
+
+def _means(
+    client: PinotClient, cluster: str, when: TimeRange, grain: Grain
+) -> dict[TopicPartition, PartitionLoad]:
     rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN, grain=grain)
     return partition_loads(rates, RateOptions(Statistic.MEAN))
 
 
-def rolled_up_hours_of(settings: HeadraceSettings) -> AskHour:
-    """Return a function that reads the rollup of an hour, or its samples if there is no rollup yet."""
+def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
+    """Return a function that reads the rollups of some hours, or their samples if there is no rollup yet."""
     directory = ClusterDirectory(settings.clusters)
 
-    def ask(cluster: ClusterRef, hour_ms: int) -> dict[TopicPartition, PartitionLoad]:
-        name = directory.of_address(cluster)
+    def ask(cluster: ClusterRef, since_ms: int, until_ms: int) -> dict[TopicPartition, PartitionLoad]:
+        name, when = directory.of_address(cluster), TimeRange(since_ms, until_ms)
         with closing(PinotClient(settings.pinot)) as client:
-            found = hour_of_pinot(client, name, hour_ms, Grain.HOURS)
-            return found or hour_of_pinot(client, name, hour_ms, Grain.SAMPLES)
+            return _means(client, name, when, Grain.HOURS) or _means(client, name, when, Grain.SAMPLES)
+
+    return ask
+
+
+def sums_of_pinot(settings: HeadraceSettings) -> AskSums:
+    """Return a function that reads the sums of each hour, as `hourly_sums` does."""
+    directory = ClusterDirectory(settings.clusters)
+
+    def ask(cluster: ClusterRef, query: SumQuery, since_ms: int, until_ms: int) -> Mapping[int, LoadSums]:
+        name, capacity = directory.of_address(cluster), query.capacity
+        size = capacity.usable_bytes_per_second
+        room = TaskRoom(size, capacity.usable_messages_per_second, half_of(size))
+        with closing(PinotClient(settings.pinot)) as client:
+            found = hourly_sums(client, name, TimeRange(since_ms, until_ms), query.topics, room)
+        return {hour: LoadSums(*sums) for hour, sums in found.items()}
 
     return ask

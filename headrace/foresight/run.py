@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from headrace.foresight.history import AskHour, PastHours
-from headrace.foresight.turn import ForesightTurn, Means
+from headrace.foresight.history import AskLoads, PastHours
+from headrace.foresight.sums import AskSums, PastSums, SumQuery
+from headrace.foresight.turn import ForesightTurn, History, Means
 from headrace.settings import HeadraceSettings
 from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from api.services import Services
+    from assigner.advice.past import LoadSums
     from assigner.what_if.document import Fallback
+    from headrace.foresight.history import Loads
     from mirror.instance.loads.assessments import Assessment
     from mirror.model.datastreams.datastream import Datastream
     from mirror.model.identifiers import ClusterRef, GroupName
-    from mirror.model.load import PartitionLoad
-    from mirror.model.topics import TopicPartition
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
@@ -43,8 +44,9 @@ _COMPARE_SECONDS: Final = 10.0
 
 class ForesightThread:
     """Computes soon after the instance becomes leader, then once per interval and after a change of tasks,
-    instances or datastreams. A failed computation marks this part of the health as failed and is retried; it
-    does not affect other threads."""
+    instances or datastreams: present and forecast at once, past hours in the following calls of `look`. A
+    failed computation marks this part of the health as failed and is retried; it does not affect other
+    threads."""
 
     def __init__(
         self,
@@ -94,21 +96,39 @@ class ForesightThread:
         self._has_led = True
         now = self._clock.monotonic()
         if now < self._next and not self._has_changed(now):
+            if self._turn.has_past_left:
+                self._go_on()
             self._report()
             return
         self._computed_at = now
         try:
             self._shape = self._turn.shape()
-            advice = self._turn.run()
+            self._show(self._turn.present())
+            self._show(self._turn.forecast())
         except Exception as error:  # noqa: BLE001 - the bulkhead between the advice and the mirror
             self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
             self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
             _log.warning("cannot compute advice", reason=reason_of(error))
             return
-        self._advice, self._is_well = advice, True
-        is_known = advice.required_tasks is not None
+        is_known = self._advice is not None and self._advice.required_tasks is not None
         self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
+
+    def _show(self, advice: Advice) -> None:
+        self._advice, self._is_well = advice, True
         self._report()
+
+    def _go_on(self) -> None:
+        """Compute a part of the past hours. If that fails, the advice is stored without them."""
+        try:
+            try:
+                advice = self._turn.past()
+            except Exception as error:  # noqa: BLE001 - the bulkhead between past and present
+                _log.warning("cannot compute the need of past hours", reason=reason_of(error))
+                advice = self._turn.abandon_past()
+        except HeadraceError as error:
+            _log.warning("cannot store advice", reason=reason_of(error))
+        else:
+            self._advice = advice or self._advice
 
     def _report(self) -> None:
         """Report the advice with its current age, unless the last computation failed."""
@@ -147,7 +167,7 @@ def build_foresight(
             expected,
             advice,
             _fallback(settings, services.assessments),
-            PastHours(_past(settings), advice.history_days),
+            _history(settings),
             settings.mirror.leader.load_provider,
         )
     )
@@ -156,26 +176,27 @@ def build_foresight(
     )
 
 
-def _past(settings: HeadraceSettings) -> AskHour:
-    """Return a function that reads past loads from Pinot and imports the client on first use. It raises
-    HistoryUnavailable if the client is not installed, and the errors of the query."""
+def _history(settings: HeadraceSettings) -> History:
+    """Return the history in Pinot. It imports the client on first use, and raises HistoryUnavailable if the
+    client is not installed, and the errors of the query."""
 
     @cache
-    def pinot() -> AskHour:
-        from headrace.foresight.pinot_hours import rolled_up_hours_of
-
-        return rolled_up_hours_of(settings)
-
-    def ask(cluster: ClusterRef, hour_ms: int) -> Mapping[TopicPartition, PartitionLoad]:
+    def pinot() -> tuple[AskSums, AskLoads]:
         try:
-            rolled_up = pinot()
+            from headrace.foresight.pinot_hours import loads_of_pinot, sums_of_pinot
         except ModuleNotFoundError as error:
             raise HistoryUnavailable(
                 f"cannot read history: {error.name} is not installed", advice="install headrace[pmp]"
             ) from error
-        return rolled_up(cluster, hour_ms)
+        return sums_of_pinot(settings), loads_of_pinot(settings)
 
-    return ask
+    def sums(cluster: ClusterRef, query: SumQuery, since_ms: int, until_ms: int) -> Mapping[int, LoadSums]:
+        return pinot()[0](cluster, query, since_ms, until_ms)
+
+    def loads(cluster: ClusterRef, since_ms: int, until_ms: int) -> Loads:
+        return pinot()[1](cluster, since_ms, until_ms)
+
+    return History(PastSums(sums, settings.assigner.advice.history_days), PastHours(loads))
 
 
 def _fallback(

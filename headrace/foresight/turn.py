@@ -1,29 +1,34 @@
-"""Computes forecast and advice once, from the state of the service and past loads in Pinot."""
+"""Computes the advice in three steps: the present need, the forecast, and the need of past hours.
+
+The result of each step is stored at once, so that a slow or failed one delays no earlier one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from api.services import Services
 from assigner.advice.decide import AdviceTerms, FleetSize, advise
-from assigner.advice.past import past_need
+from assigner.advice.past import least_tasks, past_need
 from assigner.advice.settings import AdviceSettings
-from headrace.foresight.history import DAY, HOUR_MS, Hours, PastHours
+from headrace.foresight.expectation import Trusted, expectation_of
+from headrace.foresight.history import DAY, HOUR_MS, PartitionDetails, PastHours
 from headrace.foresight.needs import WEEK, PastNeeds, Sizing
+from headrace.foresight.sums import HourlySums, PastSums, SumQuery
 from mirror.coordination.planning import groups_of
 from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.expectation import Expectation, ExpectedLoads
+from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.instance.loads.providers import chosen_sources
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
-from mirror.model.load import LoadSource, PartitionLoad, TaskLimits, joint_limits
+from mirror.model.load import LoadSource, TaskLimits, joint_limits
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
 from mirror.model.sizing.quiet_window import QuietTerms, QuietWindow, quiet_window
@@ -36,6 +41,26 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _DAY_MS = DAY * HOUR_MS
 NO_PAST = "no load history: it requires the load provider pinot"
+NOT_YET = "its forecast has not been computed yet"
+
+
+_LATEST_MS: Final = 2 * HOUR_MS
+"""Age up to which the need of past hours in stored advice is shown until it has been computed again."""
+_SLICE_SECONDS: Final = 1.0
+"""Time after which the computation of past hours is interrupted."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Past loads in Pinot: sums of groups by hour, and loads of partitions."""
+
+    sums: PastSums
+    hours: PastHours
+
+    def forget(self) -> None:
+        """Drop the caches after losing leadership."""
+        self.sums.forget()
+        self.hours.forget()
 
 
 @dataclass(frozen=True)
@@ -49,57 +74,121 @@ class Means:
     expected: ExpectedLoads
     settings: AdviceSettings
     how: Callable[[Sequence[Datastream]], Fallback]
-    past: PastHours | None = None
+    past: History | None = None
     provider: str = "pinot"
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A group in a turn. `sizing`: None if none of its partitions is planned; `sums`: None if unknown, `why`
+    with the reason."""
+
+    need: GroupNeed
+    source: LoadSource
+    by_count: bool
+    sizing: Sizing | None
+    sums: HourlySums | None = None
+    why: str = ""
+
+
+@dataclass
+class _Round:
+    """Result of the first two steps, for the third. `left`: groups without the need of past hours."""
+
+    now_ms: int
+    needs: Sequence[GroupNeed]
+    members: Mapping[GroupName, _Member]
+    left: list[GroupName]
+    behind: list[Mapping[int, int]] = field(default_factory=list)
 
 
 class ForesightTurn:
     """Computation of the leader. Not thread-safe."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: Means, needs: PastNeeds | None = None) -> None:
         self._means = means
-        self._needs = PastNeeds()
+        self._needs = needs or PastNeeds()
+        self._round: _Round | None = None
 
     def run(self) -> Advice:
-        """Forecast, pass the expected loads to planning, and store the advice. Raises HeadraceError if the
-        shared state cannot be read or written; problems with a history are reported in the advice."""
-        services, now_ms = self._means.services, self._means.services.clock.now_ms()
-        groups, plan = groups_of(services.status.datastreams), services.plan()
-        assessments = services.assessments()
-        mirrored = (member for members in groups.values() for member in members)
-        sources = chosen_sources(mirrored, self._means.provider)
-        pasts = {source: self._past(source, now_ms) for source in set(sources.of.values())}
+        """Run all steps. Raises HeadraceError if the shared state cannot be read or written; problems with a
+        history are reported in the advice."""
+        self.present()
+        advice = self.forecast()
+        while self.has_past_left:
+            advice = self.past() or advice
+        return advice
+
+    def present(self) -> Advice:
+        """Store the present need, without reading a history.
+
+        Forecasts of the stored advice stay until their hours are over, and so does the need of past hours if
+        the advice is recent: after a start they are a predecessor's. Raises HeadraceError.
+        """
+        self._round = None
+        return self._stored(list(self._present().values()), self._clock_ms(), None)
+
+    def forecast(self) -> Advice:
+        """Forecast, pass the expected loads to planning, and store the advice. Raises as `run`."""
+        now_ms = self._clock_ms()
+        members = self._members(now_ms)
+        details = {source: self._details(source, members, now_ms) for source in _sources(members)}
         needs: list[GroupNeed] = []
-        behind: list[Mapping[int, int]] = []
+        ahead: dict[LoadSource, dict[GroupName, tuple[Outlook | None, str]]] = {
+            detail: {} for detail in details
+        }
         quiet: dict[GroupName, QuietWindow] = {}
-        ahead: dict[LoadSource, dict[GroupName, tuple[Outlook | None, str]]] = {one: {} for one in pasts}
-        for group, members in groups.items():
-            source, planned = sources.of[group], plan.planned.get(group, frozenset())
-            hours, why = pasts[source]
-            past = {hour: _only(loads, planned) for hour, loads in hours.items()}
-            sizing = self._sizing(members, planned) if planned and past else None
-            needed = self._needs.of(group, sizing, past, now_ms) if sizing else {}
-            need = _present_need(group, plan, assessments.get(group), now_ms)
-            if group in sources.by_count:
-                need = replace(need, now=needed[max(needed)] if needed else need.tasks, why="")
-            outlook, need = self._coming(need, sizing, past, why)
+        for group, member in members.items():
+            need = member.need
+            if member.by_count:
+                need = replace(need, now=_newest_need(member) or need.tasks, why="")
+            outlook, need = self._coming(need, member, details[member.source])
             needs.append(need)
-            ahead[source][group] = self._trusted(outlook), need.why or _distrust(need)
-            if planned:
-                behind.append(needed)
-            if (window := self._quiet(past)) is not None:
+            ahead[member.source][group] = self._trusted(outlook), need.why or _distrust(need)
+            if member.sums is not None and (window := self._quiet(member.sums.totals())) is not None:
                 quiet[group] = window
-        self._needs.keep(groups)
         self._expect(ahead, now_ms)
         self._means.expected.put_quiet(quiet)
-        settings = self._means.settings
-        fleet = FleetSize(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
-        terms = AdviceTerms(settings.imminent_hours, settings.shrink_after_hours)
-        advice = advise(needs, fleet, terms, self._means.store.read(), now_ms)
-        day, week = (_past_need(behind, advice.tasks, now_ms, hours) for hours in (DAY, WEEK))
-        advice = replace(advice, past_day=day, past_week=week)
-        self._means.store.put(advice)
-        return advice
+        self._needs.keep(members)
+        if all(one.sums is None for one in members.values()):
+            self._round = None
+            return self._stored(needs, now_ms, [])
+        left = [group for group, one in members.items() if one.sizing is not None]
+        self._round = _Round(now_ms, needs, members, left)
+        return self._stored(needs, now_ms, None)
+
+    @property
+    def has_past_left(self) -> bool:
+        """Return whether the need of past hours has not been stored since the last forecast."""
+        return self._round is not None
+
+    def past(self) -> Advice | None:
+        """Compute the need of past hours for a second, and store it when it is complete; None until then.
+
+        Results of finished hours are kept, also if this raises. Raises HeadraceError.
+        """
+        found = self._round
+        if found is None:
+            return None
+        monotonic = self._means.services.clock.monotonic
+        until = monotonic() + _SLICE_SECONDS
+        while found.left:
+            member = found.members[found.left[-1]]
+            needed: Mapping[int, int] = {}
+            if member.sizing is not None and member.sums is not None:
+                needed = self._needs.of(member.need.group, member.sizing, member.sums, found.now_ms)
+            found.left.pop()
+            found.behind.append(needed)
+            if found.left and monotonic() >= until:
+                return None
+        self._round = None
+        return self._stored(found.needs, found.now_ms, found.behind)
+
+    def abandon_past(self) -> Advice | None:
+        """Store the advice without the need of past hours, which could not be computed. Raises
+        HeadraceError."""
+        found, self._round = self._round, None
+        return None if found is None else self._stored(found.needs, found.now_ms, [])
 
     def shape(self) -> object:
         """Return a value that changes whenever advice is outdated: number of tasks by group, and the
@@ -112,46 +201,145 @@ class ForesightTurn:
     def forget(self) -> None:
         """Drop all state after losing leadership."""
         self._means.expected.forget()
-        self._needs = PastNeeds()
+        self._needs.keep(())
+        self._round = None
         if self._means.past is not None:
             self._means.past.forget()
 
-    def _history(self, source: LoadSource) -> PastHours | None:
+    def _clock_ms(self) -> int:
+        return self._means.services.clock.now_ms()
+
+    def _stored(
+        self, needs: Sequence[GroupNeed], now_ms: int, behind: Sequence[Mapping[int, int]] | None
+    ) -> Advice:
+        """Store and return the advice. `behind`: tasks of past hours by group, None if not computed yet."""
+        settings, services = self._means.settings, self._means.services
+        fleet = FleetSize(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
+        terms = AdviceTerms(settings.imminent_hours, settings.shrink_after_hours)
+        before = self._means.store.read()
+        advice = advise(needs, fleet, terms, before, now_ms)
+        if behind is not None:
+            day, week = (_past_need(behind, advice.tasks, now_ms, hours) for hours in (DAY, WEEK))
+            advice = replace(advice, past_day=day, past_week=week)
+        elif before is not None and abs(now_ms - before.computed_ms) < _LATEST_MS and advice.tasks:
+            advice = replace(advice, past_day=before.past_day, past_week=before.past_week)
+        self._means.store.put(advice)
+        return advice
+
+    def _present(self) -> dict[GroupName, GroupNeed]:
+        """Return the present need of each group, with the stored forecast of its hours that are not over."""
+        services, now_ms = self._means.services, self._clock_ms()
+        groups, plan, assessments = (
+            groups_of(services.status.datastreams),
+            services.plan(),
+            services.assessments(),
+        )
+        sources = chosen_sources(
+            (member for members in groups.values() for member in members), self._means.provider
+        )
+        stored = self._means.store.read()
+        before = {one.group: one for one in stored.groups} if stored else {}
+        found: dict[GroupName, GroupNeed] = {}
+        for group in groups:
+            need = _present_need(group, plan, assessments.get(group), now_ms)
+            known = before.get(group)
+            if group in sources.by_count:
+                need = replace(need, now=known.now if known and known.now else need.tasks, why="")
+            found[group] = _with_forecast(need, known, now_ms)
+        return found
+
+    def _members(self, now_ms: int) -> dict[GroupName, _Member]:
+        """Return the groups with the sums of their past hours."""
+        services = self._means.services
+        groups, plan, assessments = (
+            groups_of(services.status.datastreams),
+            services.plan(),
+            services.assessments(),
+        )
+        sources = chosen_sources(
+            (one for members in groups.values() for one in members), self._means.provider
+        )
+        if self._means.past is not None:
+            self._means.past.sums.begin(groups)
+        found: dict[GroupName, _Member] = {}
+        for group, members in groups.items():
+            planned = plan.planned.get(group, frozenset())
+            need = _present_need(group, plan, assessments.get(group), now_ms)
+            sizing = self._sizing(members, planned) if planned else None
+            member = _Member(need, sources.of[group], group in sources.by_count, sizing)
+            found[group] = self._summed(member, now_ms)
+        return found
+
+    def _summed(self, member: _Member, now_ms: int) -> _Member:
+        """Return the group with its past, and the reason if there is none."""
+        history = self._history(member.source)
+        if history is None:
+            return replace(member, why=NO_PAST)
+        if member.sizing is None:
+            return replace(member, why="none of its partitions is planned")
+        topics = frozenset(one.topic for one in member.sizing.planned)
+        query = SumQuery(topics, member.sizing.how.capacity)
+        try:
+            sums = history.sums.of(member.need.group, member.source.cluster, query, now_ms)
+        except HeadraceError as error:
+            _log.warning("cannot read load history", group=member.need.group, reason=error.message)
+            return replace(member, why=f"cannot read load history from Pinot: {error.message}")
+        why = "" if sums.newest_ms is not None else "Pinot has no loads of past hours"
+        return replace(member, sums=sums if not why else None, why=why)
+
+    def _history(self, source: LoadSource) -> History | None:
         return self._means.past if (source.provider or self._means.provider) == "pinot" else None
 
-    def _past(self, source: LoadSource, now_ms: int) -> tuple[Hours, str]:
-        """Return the past hours, and the reason if there are none."""
+    def _details(
+        self, source: LoadSource, members: Mapping[GroupName, _Member], now_ms: int
+    ) -> PartitionDetails:
+        """Return the loads of partitions by which a total is distributed."""
         history = self._history(source)
-        if history is None:
-            return {}, NO_PAST
+        summed = [
+            member for member in members.values() if member.source == source and member.sums is not None
+        ]
+        known = {hour for one in summed if one.sums is not None for hour in one.sums.totals()}
+        if history is None or not known:
+            return PartitionDetails()
+        from assigner.forecast.outlook import hours_of_shapes
+
+        last = max(known)
+        wanted = hours_of_shapes(last, self._means.settings.hours_ahead)
+        partitions = sum(len(one.sizing.planned) for one in summed if one.sizing is not None)
         try:
-            return history.of(source.cluster, now_ms), ""
+            if history.hours.has_room(partitions, len(wanted)):
+                return PartitionDetails(known, history.hours.of(source.cluster, wanted, now_ms))
+            return PartitionDetails(known, {}, history.hours.mean_of(source.cluster, last + HOUR_MS))
         except HeadraceError as error:
-            _log.warning("cannot read load history", cluster=source.cluster, reason=error.message)
-            return {}, f"cannot read load history from Pinot: {error.message}"
+            _log.warning("cannot read loads of partitions", cluster=source.cluster, reason=error.message)
+            return PartitionDetails(why=f"cannot read load history from Pinot: {error.message}")
 
     def _coming(
-        self, need: GroupNeed, sizing: Sizing | None, past: Hours, why: str
+        self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the forecast of the group and its need, with the reason if there is no forecast. `past`:
-        loads of the group alone; `sizing`: None if no partition is planned or no load is known."""
-        if not why and not past:
-            why = "Pinot has no loads of past hours"
-        if why or sizing is None:
-            return None, replace(need, why=need.why or why or "none of its partitions is planned")
-        from assigner.forecast.outlook import outlook
-        from assigner.what_if.ahead import coming_hours
+        """Return the forecast of the group and its need, with the reason if there is no forecast."""
+        why = member.why or details.why
+        if why or member.sizing is None or member.sums is None:
+            return None, replace(need, why=need.why or why)
+        from assigner.forecast.outlook import outlook_of_totals
+        from assigner.what_if.ahead import quick_hours
 
-        settings = self._means.settings
+        settings, sizing = self._means.settings, member.sizing
+        history, newest = details.of(sizing.planned)
+        if not newest:
+            return None, replace(need, why=need.why or "Pinot has no loads of its partitions in the last day")
+        totals = member.sums.totals()
+        first = min(totals)
+        totals = {hour: totals.get(hour, 0.0) for hour in sorted(details.known) if hour >= first}
         try:
-            found = outlook(past, settings.hours_ahead, settings.certainty)
-            hours = coming_hours(found, 1.0, sizing.limits, sizing.how)
+            found = outlook_of_totals(totals, history, newest, settings.hours_ahead, settings.certainty)
+            hours = quick_hours(found, sizing.limits, sizing.how)
         except InvalidRequest as error:
             return None, replace(need, why=need.why or error.message)
         grade = found.grade
         return found, replace(
             need,
-            coming=tuple(HourNeed(hour.hour_ms, hour.tasks, hour.most_tasks) for hour in hours),
+            coming=tuple(HourNeed(one.hour_ms, one.tasks, one.most_tasks) for one in hours),
             tried=grade.tried,
             covered=grade.covered if math.isfinite(grade.covered) else None,
             error=grade.error if math.isfinite(grade.error) else None,
@@ -164,10 +352,9 @@ class ForesightTurn:
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
 
-    def _quiet(self, past: Hours) -> QuietWindow | None:
-        """Return the quiet window of a group, from the past loads of its planned partitions."""
+    def _quiet(self, totals: Mapping[int, float]) -> QuietWindow | None:
+        """Return the quiet window of a group, from the past loads of its topics."""
         settings = self._means.settings
-        totals = {hour: sum(load.bytes_per_second for load in loads.values()) for hour, loads in past.items()}
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
@@ -176,28 +363,31 @@ class ForesightTurn:
             return None
         return found
 
-    def _expect(
-        self, ahead: Mapping[LoadSource, Mapping[GroupName, tuple[Outlook | None, str]]], now_ms: int
-    ) -> None:
-        """Pass the high end of the forecasts to planning, for the hours that matter until the next turn has
-        certainly run."""
-        settings = self._means.settings
-        counted = max(settings.imminent_hours, settings.consent_hours) + 1
-        until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
+    def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
+        """Pass the high end of the forecasts to planning."""
         for source, found in ahead.items():
-            hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
-            totals: dict[GroupName, dict[int, float]] = {}
-            for group, (one, _) in found.items():
-                if one is None:
-                    continue
-                for number, hour_ms in enumerate(one.hours_ms):
-                    if now_ms < hour_ms + HOUR_MS and hour_ms < until:
-                        total = totals.setdefault(group, {})[hour_ms] = float(one.totals.high[number])
-                        hours.setdefault(hour_ms, {}).update(one.loads(number, total))
-            why = "" if hours else next((why for _, why in found.values() if why), "")
             if self._history(source) is not None:
-                expected = Expectation(hours, settings.imminent_hours, settings.consent_hours, why, totals)
-                self._means.expected.put(source, expected)
+                self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))
+
+
+def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
+    return {member.source for member in members.values()}
+
+
+def _newest_need(member: _Member) -> int | None:
+    """Return the tasks that the last known hour required at least; None if no hour is known."""
+    if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
+        return None
+    newest = member.sums.get(member.sums.newest_ms)
+    return None if newest is None else least_tasks(newest, member.sizing.terms)
+
+
+def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
+    """Return the need with the hours of an earlier forecast that are not over."""
+    coming = tuple(one for one in before.coming if one.hour_ms + HOUR_MS > now_ms) if before else ()
+    if before is None or not coming:
+        return replace(need, why=need.why or NOT_YET)
+    return replace(need, coming=coming, tried=before.tried, covered=before.covered, error=before.error)
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
@@ -221,9 +411,3 @@ def _distrust(need: GroupNeed) -> str:
     if need.error is None:
         return "the accuracy of its forecasts is unknown"
     return f"past forecasts had a median error of {need.error:.0%}"
-
-
-def _only(
-    loads: Mapping[TopicPartition, PartitionLoad], wanted: frozenset[TopicPartition]
-) -> dict[TopicPartition, PartitionLoad]:
-    return {partition: loads[partition] for partition in wanted if partition in loads}

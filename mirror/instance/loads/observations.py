@@ -53,6 +53,9 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         level = LoadLevel.TOPIC if self._is_of_topic[number] else LoadLevel.PARTITION
         return PartitionLoad(self._bytes[number], None if messages < 0 else messages, level)
 
+    def __contains__(self, partition: object) -> bool:
+        return partition in self.numbers
+
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
         """Return the total observed bytes per second of these partitions."""
         numbers, found = self.numbers, self._bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assigner.forecast.outlook import HOUR_MS, Loads, outlook
+from assigner.forecast.outlook import HOUR_MS, Loads, hours_of_shapes, outlook, outlook_of_totals
 from assigner.forecast.rules import DAY, WEEK, SeasonalRules, Values
 from assigner.forecast.seasonal import ForecastGrade, ForecastInterval, SeasonalForecast
 from assigner.what_if.ahead import coming_hours
@@ -89,9 +89,9 @@ def test_forecasts_of_the_past_know_nothing_of_what_came_later(seed: int) -> Non
     series = weekly(3, seed, 0.3)
     series[random.random(len(series)) < 0.1] = np.nan
     for distance in (1, 5, DAY, DAY + 1, WEEK - 1, WEEK):
-        whole = SeasonalRules(series).forecasts(distance)
-        for hour in random.integers(0, len(series), 12):
-            then = SeasonalRules(series[: hour + 1]).forecasts(distance)[-1]
+        whole = SeasonalRules(series).forecasts(distance)[-1]
+        for hour in random.integers(0, len(series), 4):
+            then = SeasonalRules(series[: hour + 1]).forecasts(distance)[-1, -1]
             np.testing.assert_equal(whole[hour], then)
 
 
@@ -177,3 +177,21 @@ def test_an_hour_of_which_nothing_is_known_is_named() -> None:
         outlook({}, 5, 0.9)
     with pytest.raises(InvalidRequest, match="more than 5 years"):
         outlook(days_of(("a", 30.0)) | {10**9 * HOUR_MS: {}}, 5, 0.9)
+
+
+@pytest.mark.parametrize("ahead", [1, 24, 30, WEEK])
+def test_sums_and_a_few_hours_forecast_what_the_whole_history_does(ahead: int) -> None:
+    random = np.random.default_rng(ahead)
+    names = [TopicPartition("t", number) for number in range(3)]
+    history = {
+        hour * HOUR_MS: {one: PartitionLoad(float(rate)) for one, rate in zip(names, rates, strict=True)}
+        for hour, rates in enumerate(random.lognormal(3, 0.5, (2 * WEEK, 3)))
+    }
+    whole = outlook(history, ahead, 0.9)
+    last = max(history)
+    few = {hour: history[hour] for hour in hours_of_shapes(last, ahead)}
+    totals = {hour: sum(load.bytes_per_second for load in loads.values()) for hour, loads in history.items()}
+    found = outlook_of_totals(totals, few, history[last], ahead, 0.9)
+    assert found.shapes == whole.shapes
+    np.testing.assert_array_equal(found.totals, whole.totals)
+    assert len(few) <= DAY + ahead

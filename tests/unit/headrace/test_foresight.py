@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 import pytest
@@ -15,7 +15,7 @@ from assigner.planner import LoadPlanner
 from assigner.problem.loads import UNKNOWN_LOAD
 from assigner.problem.problem import Policy
 from assigner.what_if.document import Fallback
-from headrace.foresight.history import DAY, HOUR_MS, AskHour, PastHours
+from headrace.foresight.history import DAY, HOUR_MS, PastHours
 from headrace.foresight.run import PART, ForesightThread
 from headrace.foresight.turn import NO_PAST, ForesightTurn, Means
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
@@ -28,6 +28,7 @@ from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, SOURCE_LOADS
 from tests.fakes.clock import ManualClock
+from tests.fakes.past import history_of
 from tests.fakes.site import Site
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -36,6 +37,7 @@ NOW = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 LOAD = PartitionLoad(10.0)
 CAPACITY = TaskCapacity(100, None, 100)
 Hour = Mapping[TopicPartition, PartitionLoad]
+AskHour = Callable[[ClusterRef, int], Hour]
 
 
 def busy_at_noon(_: ClusterRef, hour_ms: int) -> Hour:
@@ -68,7 +70,7 @@ def site() -> Site:
 
 def means_of(site: Site, ask: AskHour | None, **settings: float) -> Means:
     wanted = AdviceSettings.model_validate({"tasks_per_instance": 1, **settings})
-    past = None if ask is None else PastHours(ask, wanted.history_days)
+    past = None if ask is None else history_of(ask, wanted.history_days)
     return Means(site.services, AdviceStore(site.session), ExpectedLoads(), wanted, how, past)
 
 
@@ -235,27 +237,27 @@ def test_before_the_first_computation_nothing_is_advised(site: Site) -> None:
 def test_an_hour_is_asked_for_once_and_a_silent_one_again_while_it_is_young() -> None:
     asked: list[int] = []
 
-    def ask(cluster: ClusterRef, hour_ms: int) -> Hour:
-        asked.append((NOW - hour_ms) // HOUR_MS)
-        return {} if asked[-1] in (1, 30) else busy_at_noon(cluster, hour_ms)
+    def ask(cluster: ClusterRef, since_ms: int, _: int) -> Hour:
+        asked.append((NOW - since_ms) // HOUR_MS)
+        return {} if asked[-1] in (1, 30) else busy_at_noon(cluster, since_ms)
 
-    past = PastHours(ask, 2)
-    assert len(past.of(SOURCE, NOW)) == 46
+    past = PastHours(ask)
+    wanted = range(NOW - HOUR_MS, NOW - 49 * HOUR_MS, -HOUR_MS)
+    assert len(past.of(SOURCE, wanted, NOW)) == 46
     assert asked == list(range(1, 49))
     asked.clear()
-    past.of(SOURCE, NOW + 1)
+    past.of(SOURCE, wanted, NOW + 1)
     assert asked == [1]
-    assert max(past.of(SOURCE, NOW - 3 * HOUR_MS)) == NOW - 4 * HOUR_MS  # the clock was corrected
 
 
 def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:
-    def ask(cluster: ClusterRef, hour_ms: int) -> Hour:
-        return busy_at_noon(cluster, hour_ms) if hour_ms >= NOW - 50 * HOUR_MS else away(cluster, hour_ms)
+    def ask(cluster: ClusterRef, since_ms: int, _: int) -> Hour:
+        return busy_at_noon(cluster, since_ms) if since_ms >= NOW - 50 * HOUR_MS else away(cluster, since_ms)
 
-    past = PastHours(ask, 14)
-    assert min(past.of(SOURCE, NOW)) == NOW - 50 * HOUR_MS
+    wanted = range(NOW - HOUR_MS, NOW - 100 * HOUR_MS, -HOUR_MS)
+    assert min(PastHours(ask).of(SOURCE, wanted, NOW)) == NOW - 50 * HOUR_MS
     with pytest.raises(Unreachable):
-        PastHours(away, 14).of(SOURCE, NOW)
+        PastHours(lambda cluster, since_ms, _: away(cluster, since_ms)).of(SOURCE, wanted, NOW)
 
 
 def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:

@@ -1,0 +1,138 @@
+"""Hourly sums over the partitions of each group, for forecasts of totals and the need of past hours.
+
+The source of the history computes the sums, so that a query returns one row for each hour, whatever the
+number of partitions.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from assigner.advice.past import LoadSums
+from headrace.foresight.history import DAY, HOUR_MS
+from mirror.errors import HeadraceError
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.load import TaskCapacity
+
+_FORGIVEN: Final = 3
+"""Failures in one turn after which a cluster is not queried again."""
+_FIELDS: Final = len(LoadSums._fields)
+
+
+@dataclass(frozen=True)
+class SumQuery:
+    """Partitions to sum: those of some topics. `capacity`: of a task, above which a partition is counted
+    separately."""
+
+    topics: frozenset[str]
+    capacity: TaskCapacity
+
+
+AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
+"""Returns the sums of each known hour from one time until before another (epoch ms, whole hours)."""
+
+
+class HourlySums:
+    """Sums of consecutive hours from `first_ms`, in 48 bytes an hour."""
+
+    def __init__(self, first_ms: int, hours: int) -> None:
+        self._first_ms = first_ms
+        self._values = [array("d", [float("nan")]) * hours for _ in range(_FIELDS)]
+        self._totals: dict[int, float] | None = None
+
+    def put(self, hour_ms: int, sums: LoadSums) -> None:
+        """Store an hour; hours outside of the range are ignored."""
+        self._totals = None
+        place = (hour_ms - self._first_ms) // HOUR_MS
+        if 0 <= place < len(self._values[0]):
+            for values, one in zip(self._values, sums, strict=True):
+                values[place] = one
+
+    def get(self, hour_ms: int) -> LoadSums | None:
+        """Return the sums of an hour, None if unknown."""
+        place = (hour_ms - self._first_ms) // HOUR_MS
+        if not 0 <= place < len(self._values[0]) or math.isnan(self._values[0][place]):
+            return None
+        partitions, total, alone, rest, messages, heavy = (values[place] for values in self._values)
+        return LoadSums(int(partitions), total, int(alone), rest, messages, int(heavy))
+
+    def totals(self) -> Mapping[int, float]:
+        """Return the bytes/s of each known hour, oldest first."""
+        if self._totals is None:
+            values = self._values[LoadSums._fields.index("bytes")]
+            known = ((number, one) for number, one in enumerate(values) if not math.isnan(one))
+            self._totals = {self._first_ms + number * HOUR_MS: one for number, one in known}
+        return self._totals
+
+    @property
+    def newest_ms(self) -> int | None:
+        """Start of the last known hour."""
+        return max(self.totals(), default=None)
+
+
+@dataclass
+class _Kept:
+    cluster: ClusterRef
+    query: SumQuery
+    sums: HourlySums
+
+
+class PastSums:
+    """Cache of the sums of the last `days`, by group. Not thread-safe."""
+
+    def __init__(self, ask: AskSums, days: int) -> None:
+        self._ask = ask
+        self._days = days
+        self._kept: dict[GroupName, _Kept] = {}
+        self._failures: dict[ClusterRef, list[HeadraceError]] = {}
+
+    def begin(self, groups: Collection[GroupName]) -> None:
+        """Begin a turn: drop all other groups, and query clusters that failed again."""
+        self._kept = {group: one for group, one in self._kept.items() if group in groups}
+        self._failures = {}
+
+    def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
+        """Return the sums of the complete hours before now.
+
+        Hours of the last day are read again, because data may be late; older hours only if topics or capacity
+        have changed. Returns the known hours if the query fails. Raises the error of `ask` if none is known.
+        """
+        end = now_ms // HOUR_MS * HOUR_MS
+        first = end - self._days * DAY * HOUR_MS
+        found = HourlySums(first, self._days * DAY)
+        kept = self._kept.get(group)
+        since = first
+        if kept is not None and (kept.cluster, kept.query) == (cluster, query):
+            newest = kept.sums.newest_ms
+            for hour in range(first, end, HOUR_MS):
+                if (one := kept.sums.get(hour)) is not None:
+                    found.put(hour, one)
+            since = first if newest is None else max(first, min(newest, end) - (DAY - 1) * HOUR_MS)
+        try:
+            requested = self._asked(cluster, query, since, end)
+        except HeadraceError:
+            if not found.totals():
+                raise
+            requested = {}
+        for hour, sums in requested.items():
+            found.put(hour, sums)
+        self._kept[group] = _Kept(cluster, query, found)
+        return found
+
+    def forget(self) -> None:
+        """Drop the cache after losing leadership."""
+        self._kept, self._failures = {}, {}
+
+    def _asked(self, cluster: ClusterRef, query: SumQuery, since: int, end: int) -> Mapping[int, LoadSums]:
+        failures = self._failures.setdefault(cluster, [])
+        if len(failures) >= _FORGIVEN:
+            raise failures[-1]
+        try:
+            return self._ask(cluster, query, since, end)
+        except HeadraceError as error:
+            failures.append(error)
+            raise
