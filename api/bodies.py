@@ -29,8 +29,8 @@ class CheckedBodies:
     """ASGI middleware that accepts only JSON bodies of bounded size and depth, with text and numbers that can
     be stored, received within a time limit.
 
-    `refuse` creates the response to any other body. Requests between instances have no body: a body sent to
-    their paths is not read, because nothing has verified the signature yet.
+    `refuse` creates the response to any other body. The body of a request between instances is read by its
+    endpoint, which verifies the signature first.
     """
 
     def __init__(self, app: ASGIApp, refuse: Refuse, seconds: float) -> None:

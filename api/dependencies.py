@@ -11,7 +11,7 @@ from fastapi import Depends, Request, Response
 from api.access.gate import caller_of, quota_holders_of
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
-from api.dry_runs.previews import Previews
+from api.dry_runs.dry_runs import DryRuns
 from api.fleet.credentials import FleetCredentials
 from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
@@ -54,11 +54,11 @@ reads."""
 FleetDep = Annotated[Fleet, Depends(_of_state("fleet"))]
 
 
-async def _previews(request: Request) -> Previews:
+async def _dry_runs(request: Request) -> DryRuns:
     services, slow_calls = await _services(request), await _slow_calls(request)
-    return Previews(services, request.app.state.fleet, slow_calls)
+    return DryRuns(services, request.app.state.fleet, slow_calls)
 
 
-PreviewsDep = Annotated[Previews, Depends(_previews)]
+DryRunsDep = Annotated[DryRuns, Depends(_dry_runs)]
 CredentialsDep = Annotated[FleetCredentials, Depends(_of_state("credentials"))]
 RenditionsDep = Annotated[Renditions, Depends(_of_state("renditions"))]

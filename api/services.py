@@ -18,12 +18,10 @@ from mirror.control.operations import Operations
 from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
-from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem, ProblemStore
-from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
@@ -31,7 +29,7 @@ from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
-from mirror.instance.world_view import UpdatePreview
+from mirror.instance.world_view import WorldView
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.datastreams.datastream import Datastream
@@ -203,15 +201,10 @@ class Services:
     service_name: str
     """Identifies this service among others in the same ZooKeeper: its root."""
     live: Callable[[], tuple[LiveInstance, ...]]
-    preview: Callable[[RebalanceRequest], Decision]
-    preview_world: Callable[[RebalanceRequest], tuple[World, Decision]]
-    """Same, with the world on which the decision is based."""
-    preview_move: Callable[[MoveRequest], UpdatePreview]
-    """Returns the changes of lanes and tasks that the move would cause."""
+    previews: WorldView
+    """Computes dry runs by the loads of this instance, which are those of the service if it leads."""
     proposals: ProposalStore
     operations: Operations
-    preview_update: Callable[[Sequence[Datastream]], UpdatePreview]
-    """Returns the changes of lanes and tasks that storing these definitions would cause."""
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]

@@ -260,7 +260,7 @@ def _services(
     memory: LoadMemory,
     session: ZooKeeper,
 ) -> Services:
-    clock, directory, view = SystemClock(), directory_of(settings), world_views.preview(stores, memory)
+    clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
@@ -274,12 +274,9 @@ def _services(
         assessments=stores.assessments.all,
         service_name=settings.zookeeper.root.strip("/"),
         live=stores.membership.live,
-        preview=view.preview,
-        preview_world=view.preview_world,
-        preview_move=view.preview_move,
+        previews=world_views.preview(stores, memory),
         proposals=stores.proposals,
         operations=Operations(handlers, stores.requests, stores.outcomes, clock),
-        preview_update=view.preview_update,
         default_destination=ClusterRef(settings.mirror.destination_cluster),
         cluster_of_address=directory.of_address,
         address_of_cluster=directory.address_of,

@@ -31,6 +31,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
     ("GET", "/ui"): Action.PAGES,
     ("GET", f"{PAGES_PATH}{{path:path}}"): Action.PAGES,
     ("GET", "/v1/fleet/{subject}"): SIGNED,
+    ("POST", "/v1/fleet/{subject}"): SIGNED,
     **{
         ("GET", path): Action.READ
         for path in (

@@ -10,16 +10,15 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath
-from api.datastreams.backlogs import backlogs_of
-from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.dependencies import DryRunsDep, ReadsDep, ServicesDep
+from api.dry_runs.dry_runs import DryRuns
 from api.etags import IfMatch, Tags, named_version
 from api.fleet.reads import Reads
 from api.schemas.changes import UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
 from api.services import Services
-from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream
+from mirror.control.commands import ChangePauses, ChangeStatus
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.identifiers import DatastreamName
 
@@ -37,7 +36,7 @@ class DatastreamCall:
     name: DatastreamName
     services: Services
     reads: Reads
-    slow_calls: SlowCalls
+    dry_runs: DryRuns
     response: Response
     tags: Tags | None
 
@@ -56,25 +55,18 @@ class DatastreamCall:
         if not dry_run:
             return await run_in_threadpool(carry_out)
         self.response.status_code = HTTPStatus.OK
-        return await self.slow_calls.run(lambda: shown(command(), self.services))
+        return await self.dry_runs.command(command)
 
 
 async def _datastream_call(
     name: NamePath,
     services: ServicesDep,
     reads: ReadsDep,
-    slow_calls: SlowCallsDep,
+    dry_runs: DryRunsDep,
     response: Response,
     if_match: IfMatch,
 ) -> DatastreamCall:
-    return DatastreamCall(DatastreamName(name), services, reads, slow_calls, response, if_match)
+    return DatastreamCall(DatastreamName(name), services, reads, dry_runs, response, if_match)
 
 
 CallDep = Annotated[DatastreamCall, Depends(_datastream_call)]
-
-
-def shown(command: CreateDatastream | ChangeStatus | ChangePauses, services: Services) -> UpdatePlanAnswer:
-    """Return the effect of a command. Raises the errors that executing it would raise, and Unreachable."""
-    before, after = services.control.expected(command)
-    preview = services.preview_update((after,))
-    return UpdatePlanAnswer.from_preview(before, after, preview, backlogs_of(preview, services))

@@ -1,1 +1,1 @@
-"""Dry runs computed by the leader, available on every instance. Read `previews.py`."""
+"""Dry runs: the leader computes them, whichever instance gets the request. Read `dry_runs.py`."""

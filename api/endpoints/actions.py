@@ -14,9 +14,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.calls.callers import caller_of
 from api.datastreams.answers import cause_of, damaged_answer, located, written_answer
-from api.datastreams.backlogs import backlogs_of
 from api.datastreams.calls import SHOWN, CallDep, DatastreamCall, DryRun
-from api.datastreams.moves import shown_move
+from api.dependencies import SlowCallsDep
+from api.dry_runs.dry_runs import Change
 from api.etags import etag_of
 from api.schemas.changes import RestartBody, UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
@@ -93,7 +93,7 @@ async def _change_pauses(
 
 @router.post("/{name}/restart-from", responses=problems(404, 409, 412, 422))
 async def restart_from(
-    call: CallDep, body: RestartBody, dry_run: DryRun = False
+    call: CallDep, slow_calls: SlowCallsDep, body: RestartBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Discard all progress and copy again from a start, for a destination that was rebuilt. Rejected if
     destination topics contain records, unless duplicates are allowed. The clusters now found at the addresses
@@ -110,11 +110,9 @@ async def restart_from(
             services.restarts.require_empty(after)
         return update
 
-    def preview() -> UpdatePlanAnswer:
+    def changes() -> list[Change]:
         update = command()
-        found = services.preview_update((update.after,))
-        before, after = update.before.datastream, update.after
-        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services))
+        return [(update.before.datastream, update.after)]
 
     def restart() -> DatastreamAnswer:
         update = command()
@@ -123,7 +121,9 @@ async def restart_from(
         services.restarts.accept(changed)
         return written_answer(services.control.update(update), call.reads, call.response)
 
-    return await call.slow_calls.run(preview if dry_run else restart)
+    if dry_run:
+        return await call.dry_runs.changes(changes)
+    return await slow_calls.run(restart)
 
 
 @router.post("/{name}/move", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})
@@ -144,7 +144,7 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAn
 
     if dry_run:
         call.response.status_code = HTTPStatus.OK
-        return await call.slow_calls.run(lambda: shown_move(command(), call.services))
+        return await call.dry_runs.move(command)
     return await run_in_threadpool(ask)
 
 

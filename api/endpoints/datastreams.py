@@ -13,13 +13,12 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.calls.callers import caller_of
-from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, answer_of, cause_of, damaged_answer, written_answer
-from api.datastreams.backlogs import backlogs_of
-from api.datastreams.calls import SHOWN, DryRun, shown
+from api.datastreams.calls import SHOWN, DryRun
 from api.datastreams.creations import IdempotencyKey, creation_named
 from api.datastreams.pages import ListingDep
-from api.dependencies import ReadsDep, RenditionsDep, ServicesDep, SlowCallsDep
+from api.dependencies import DryRunsDep, ReadsDep, RenditionsDep, ServicesDep, SlowCallsDep
+from api.dry_runs.dry_runs import Change, DryRuns
 from api.endpoints.partitions.ledgers import progress_of
 from api.etags import IfMatch, Tags, etag_of, version_to_change
 from api.fleet.reads import Reads
@@ -32,7 +31,6 @@ from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
 from mirror.control.commands import CreateDatastream, UpdateDatastream
-from mirror.coordination.effects import stops_in_words
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
@@ -44,7 +42,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 class _ChangeTerms:
     """Parameters of a change."""
 
-    slow_calls: SlowCalls
+    dry_runs: DryRuns
     reads: Reads
     if_match: Tags | None
     dry_run: bool
@@ -52,7 +50,7 @@ class _ChangeTerms:
 
 
 async def _change_terms(
-    slow_calls: SlowCallsDep,
+    dry_runs: DryRunsDep,
     reads: ReadsDep,
     if_match: IfMatch,
     dry_run: DryRun = False,
@@ -60,7 +58,7 @@ async def _change_terms(
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _ChangeTerms:
     return _ChangeTerms(
-        slow_calls, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
+        dry_runs, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
     )
 
 
@@ -71,7 +69,7 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 class _CreationTerms:
     """Parameters of a creation."""
 
-    slow_calls: SlowCalls
+    dry_runs: DryRuns
     reads: Reads
     key: str | None
     dry_run: bool
@@ -80,7 +78,7 @@ class _CreationTerms:
 
 async def _creation_terms(
     request: Request,
-    slow_calls: SlowCallsDep,
+    dry_runs: DryRunsDep,
     reads: ReadsDep,
     key: IdempotencyKey,
     dry_run: DryRun = False,
@@ -88,7 +86,7 @@ async def _creation_terms(
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _CreationTerms:
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
-    return _CreationTerms(slow_calls, reads, key, dry_run, why)
+    return _CreationTerms(dry_runs, reads, key, dry_run, why)
 
 
 CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
@@ -124,7 +122,7 @@ async def create(
     if not terms.dry_run:
         return await run_in_threadpool(register)
     response.status_code = HTTPStatus.OK
-    return await terms.slow_calls.run(lambda: shown(command(), services))
+    return await terms.dry_runs.command(command)
 
 
 @router.get("", response_model=list[DatastreamAnswer], responses={200: {"headers": described("Link")}})
@@ -207,18 +205,15 @@ async def _change(
         stored, is_exact = version_to_change(services.control, DatastreamName(name), terms.if_match)
         return UpdateDatastream(stored, change(stored.datastream), is_exact, *cause_of(terms.why))
 
-    def preview() -> UpdatePlanAnswer:
+    def changes() -> list[Change]:
         requested = command()
         services.control.check_update((requested,))
-        before, after = requested.before.datastream, requested.after
-        found = services.preview_update((after,))
-        remarks = stops_in_words(found.effects)
-        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services), remarks)
+        return [(requested.before.datastream, requested.after)]
 
     def update() -> DatastreamAnswer:
         return written_answer(services.control.update(command()), terms.reads, response)
 
-    return await (terms.slow_calls.run(preview) if terms.dry_run else run_in_threadpool(update))
+    return await (terms.dry_runs.changes(changes) if terms.dry_run else run_in_threadpool(update))
 
 
 @router.get("/{name}/progress", responses=problems(404, 409))

@@ -16,6 +16,7 @@ from api.brooklin.server_health import connectors_of
 from api.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.all_instances import AllInstances
 from api.fleet.answers import DIAGNOSTICS, element_read
+from api.fleet.questions import FleetQuery
 from api.services import Services
 from mirror.model.bounds import shown
 
@@ -65,11 +66,9 @@ async def diagnose(
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
     """Return the status by instance; succeeded only if every instance did."""
     replies = await instances.ask(
-        DIAGNOSTICS,
+        FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
         lambda: status_element(scope, content, services),
         element_read,
-        {"scope": scope, "content": content},
-        _DEADLINE_SECONDS,
     )
     errors = {name: f"{one.state}: {one.reason}" for name, one in replies.items() if one.value is None}
     answers = {name: one.value for name, one in replies.items() if one.value is not None}

@@ -2,18 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import hmac
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Final
 
+import anyio
 from anyio import to_thread
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Request, Response
 
+from api.brooklin.diagnostics import status_element
 from api.dependencies import CredentialsDep, ServicesDep, SlowCallsDep
-from api.errors import LegibleJson
-from api.fleet.answers import SLOW, SUBJECTS
-from api.fleet.questions import PATH, SIGNATURE
-from mirror.errors import NotFound
+from api.dry_runs.kinds import DRY_RUN, told_dry_run
+from api.errors import BodyTooLarge, BodyTooLate, LegibleJson
+from api.fleet.answers import (
+    CLUSTER_LOADS,
+    DIAGNOSTICS,
+    GROUP,
+    HEALTH,
+    LANES,
+    LOADS,
+    MOVEMENT,
+    own_health,
+    own_lanes,
+)
+from api.fleet.credentials import FleetCredentials
+from api.fleet.questions import DIGEST, MOST_BYTES, PATH, SIGNATURE
+from api.loads.heat import HEAT, own_heat
+from api.loads.leaders import cluster_loads_document, loads_document
+from api.movement.topics import own_topics, topics_document
+from api.overview.sums import SUMS, own_sums, sums_document
+from api.services import Services
+from mirror.errors import InvalidRequest, NotFound
+from mirror.model.documents import parsed
+from mirror.model.identifiers import InstanceName
 
 router = APIRouter(prefix=PATH, include_in_schema=False)
+
+
+def _diagnostics(services: Services, requested: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        return status_element(requested["scope"], requested["content"], services)
+    except KeyError as error:
+        raise InvalidRequest(f"missing parameter {error.args[0]}") from error
+
+
+SUBJECTS: Final[Mapping[str, Callable[[Services, Mapping[str, str]], Any]]] = {
+    LANES: lambda services, asked: [
+        lane.model_dump(mode="json") for lane in own_lanes(services, asked.get(GROUP))
+    ],
+    HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
+    DIAGNOSTICS: _diagnostics,
+    LOADS: loads_document,
+    CLUSTER_LOADS: lambda services, _: cluster_loads_document(services),
+    HEAT: lambda services, _: own_heat(services),
+    MOVEMENT: lambda services, _: topics_document(own_topics(services)),
+    SUMS: lambda services, _: sums_document(own_sums(services)),
+}
+"""Subjects that other instances may query."""
+DOCUMENTS: Final[Mapping[str, Callable[[Services, Any], Any]]] = {DRY_RUN: told_dry_run}
+"""Subjects whose query is a document."""
+_SLOW: Final = frozenset({DIAGNOSTICS})
+"""Subjects that take as long as a slow call, besides those with a document."""
+
+
+class _Exchange:
+    """One verified query. `nonce`: of its signature, which the response repeats."""
+
+    def __init__(self, credentials: FleetCredentials, me: InstanceName, nonce: str) -> None:
+        self._credentials = credentials
+        self._me = me
+        self._nonce = nonce
+
+    def answer(self, value: Any) -> Response:
+        """Return the signed response."""
+        body = LegibleJson(value).body
+        assert isinstance(body, bytes)
+        signature = self._credentials.answer_signature(self._me, self._nonce, body)
+        return Response(body, headers={SIGNATURE: signature}, media_type="application/json")
+
+
+async def _verified(
+    subject: str, known: Mapping[str, Any], credentials: FleetCredentials, me: InstanceName, request: Request
+) -> _Exchange:
+    """Verify the signature of a query. Raises NotAuthorized, NotFound."""
+    query = request.scope["query_string"].decode("latin-1")
+    requested = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
+    header = request.headers.get("Authorization", "")
+    nonce = await to_thread.run_sync(credentials.check_question, header, me, requested)
+    if subject not in known:
+        raise NotFound("unknown subject: this instance runs another version")
+    return _Exchange(credentials, me, nonce)
 
 
 @router.get("/{subject}")
@@ -23,20 +102,41 @@ async def answer_question(
     slow_calls: SlowCallsDep,
     credentials: CredentialsDep,
     request: Request,
-    authorization: Annotated[str, Header()] = "",
 ) -> Response:
     """Return this instance's own view of a subject."""
-    me, query = services.status.name, request.scope["query_string"].decode("latin-1")
-    target = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
-    nonce = await to_thread.run_sync(credentials.check_question, authorization, me, target)
-    if subject not in SUBJECTS:
-        raise NotFound("unknown subject: this instance runs another version")
+    exchange = await _verified(subject, SUBJECTS, credentials, services.status.name, request)
 
     def answer() -> Response:
-        value = SUBJECTS[subject](services, request.query_params)
-        body = LegibleJson(value).body
-        assert isinstance(body, bytes)
-        signature = credentials.answer_signature(me, nonce, body)
-        return Response(body, headers={SIGNATURE: signature}, media_type="application/json")
+        return exchange.answer(SUBJECTS[subject](services, request.query_params))
 
-    return await (slow_calls.run(answer) if subject in SLOW else to_thread.run_sync(answer))
+    return await (slow_calls.run(answer) if subject in _SLOW else to_thread.run_sync(answer))
+
+
+@router.post("/{subject}")
+async def compute(
+    subject: str,
+    services: ServicesDep,
+    slow_calls: SlowCallsDep,
+    credentials: CredentialsDep,
+    request: Request,
+) -> Response:
+    """Return this instance's response to a document, whose digest is part of the signed query."""
+    exchange = await _verified(subject, DOCUMENTS, credentials, services.status.name, request)
+    body = await _signed_body(request, services.limits.body_seconds)
+    return await slow_calls.run(lambda: exchange.answer(DOCUMENTS[subject](services, parsed(body))))
+
+
+async def _signed_body(request: Request, seconds: float) -> bytes:
+    """Return the body if it is the signed one. Raises BodyTooLate, BodyTooLarge, InvalidRequest."""
+    body = b""
+    try:
+        with anyio.fail_after(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise BodyTooLarge("the document of the query is too large")
+    except TimeoutError as error:
+        raise BodyTooLate(f"the document of the query did not arrive within {seconds:g} seconds") from error
+    if not hmac.compare_digest(sha256(body).hexdigest(), request.query_params.get(DIGEST, "")):
+        raise InvalidRequest("the document of the query is not the signed one")
+    return body

@@ -65,5 +65,5 @@ async def _change(
         return ChangeGroup(call.group, action, *cause_of(body), call.version(), until_ms)
 
     if dry_run:
-        return await call.slow_calls.run(lambda: call.shown(command()))
+        return await call.shown(command)
     return await run_in_threadpool(lambda: call.carried_out(command()))

@@ -12,7 +12,7 @@ from api.access.gate import admission_of, quota_holders_of
 from api.access.rights import Action
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.datastreams.answers import located
-from api.dependencies import EventFeedDep, PreviewsDep, ReadsDep, ServicesDep
+from api.dependencies import DryRunsDep, EventFeedDep, ReadsDep, ServicesDep
 from api.loads.advice import AdviceAnswer
 from api.schemas.headers import described
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
@@ -65,13 +65,13 @@ def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
     },
 )
 async def rebalance(
-    body: RebalanceBody, services: ServicesDep, previews: PreviewsDep, response: Response
+    body: RebalanceBody, services: ServicesDep, dry_runs: DryRunsDep, response: Response
 ) -> RebalanceAnswer:
     """Request a new plan from the leader, or report its changes by the loads known to the leader."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
-        return await previews.rebalance(await run_in_threadpool(services.control.request_of, command))
+        return await dry_runs.rebalance(lambda: services.control.request_of(command))
     ask = partial(services.acting.rebalance, services.control, body.lease) if body.lease else None
     queued = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
     operation = located(queued, response)

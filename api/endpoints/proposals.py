@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from fastapi.concurrency import run_in_threadpool
 
 from api.datastreams.answers import NamePath, located
-from api.dependencies import PreviewsDep, ServicesDep
+from api.dependencies import DryRunsDep, ServicesDep
 from api.schemas.headers import described
 from api.schemas.problems import problems
 from api.schemas.proposals import ApplyAnswer, ApplyBody, ProposalAnswer, ProposalBody
@@ -30,15 +29,14 @@ IdPath = Annotated[str, Path(description="id of the plan")]
 async def make(
     name: NamePath,
     services: ServicesDep,
-    previews: PreviewsDep,
+    dry_runs: DryRunsDep,
     response: Response,
     body: ProposalBody,
 ) -> ProposalAnswer:
     """Compute a plan by the loads known to the leader, and store it for an hour without changing anything.
     The plan can be applied while its inputs are unchanged."""
     command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
-    request = await run_in_threadpool(services.control.request_of, command)
-    answer = await previews.proposal(request)
+    answer = await dry_runs.plan(lambda: services.control.request_of(command))
     response.headers["Location"] = f"/v1/plans/{answer.id}"
     return answer
 

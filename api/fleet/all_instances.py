@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from api.fleet.answers import GROUP, HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
-from api.fleet.questions import AnswerState, Fleet, InstanceResponse
+from api.fleet.questions import AnswerState, Fleet, FleetQuery, InstanceResponse
 from api.schemas.lanes import LaneAnswer, LanesAnswer
 from api.schemas.status import HealthAnswer, InstanceStateAnswer
 from api.services import Services
@@ -43,32 +43,28 @@ class AllInstances:
         """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
         copied."""
         if group is None:
-            return await self.ask(LANES, lambda: own_lanes(self._services), lanes_read)
+            return await self.ask(FleetQuery(LANES), lambda: own_lanes(self._services), lanes_read)
 
         def read(value: Any) -> list[LaneAnswer]:
             return [one for one in lanes_read(value) if one.datastream == group]
 
-        return await self.ask(LANES, lambda: own_lanes(self._services, group), read, {GROUP: group})
+        query = FleetQuery(LANES, {GROUP: group})
+        return await self.ask(query, lambda: own_lanes(self._services, group), read)
 
     async def health(self) -> Mapping[InstanceName, InstanceResponse[HealthAnswer]]:
         """Return the health of each instance."""
-        return await self.ask(HEALTH, lambda: own_health(self._services), health_read)
+        return await self.ask(FleetQuery(HEALTH), lambda: own_health(self._services), health_read)
 
     async def ask(
         self,
-        subject: str,
+        query: FleetQuery,
         own: Callable[[], _T],
         read: Callable[[Any], _T],
-        parameters: Mapping[str, str] | None = None,
-        deadline_seconds: float = 0.0,
     ) -> Mapping[InstanceName, InstanceResponse[_T]]:
         """Return the replies of all queried instances in the order of their arrival. `own`: computes the
-        reply of this instance; `subject`: subject of queries to other instances; `read`: parses a reply."""
+        reply of this instance; `query`: query to the other instances; `read`: parses a reply."""
         me = self._services.status.name
-        replies = {
-            one.instance: one
-            for one in await self._fleet.ask(self._others, subject, read, parameters, deadline_seconds)
-        }
+        replies = {one.instance: one for one in await self._fleet.ask(self._others, query, read)}
         if me in self._names:
             replies[me] = InstanceResponse(
                 me, AnswerState.ANSWERED, await to_thread.run_sync(own, limiter=CapacityLimiter(1))

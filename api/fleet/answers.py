@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from api.brooklin.diagnostics import status_element
-from api.loads.heat import HEAT, own_heat
-from api.loads.leaders import cluster_loads_document, loads_document
-from api.movement.topics import own_topics, topics_document
-from api.overview.sums import SUMS, own_sums, sums_document
-from api.previews.answers import PREVIEW, PROPOSAL, told_preview, told_proposal
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
-from mirror.errors import InvalidRequest
 from mirror.model import bounds
 
 LANES: Final = "lanes"
@@ -26,7 +19,6 @@ LOADS: Final = "loads"
 CLUSTER_LOADS: Final = "cluster-loads"
 MOVEMENT: Final = "movement"
 _MOST_LANES: Final = 1_000_000
-Subject = Callable[[Services, Mapping[str, str]], Any]
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
@@ -68,32 +60,3 @@ def element_read(value: Any) -> Mapping[str, Any]:
 def _known(model: type[LaneAnswer | HealthAnswer], value: Any) -> dict[str, Any]:
     found = bounds.mapping("the response", value)
     return {name: one for name, one in found.items() if name in model.model_fields}
-
-
-def _diagnostics(services: Services, parameters: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        return status_element(parameters["scope"], parameters["content"], services)
-    except KeyError as error:
-        raise InvalidRequest(f"missing parameter {error.args[0]}") from error
-
-
-SUBJECTS: Final[Mapping[str, Subject]] = {
-    LANES: lambda services, asked: [
-        lane.model_dump(mode="json") for lane in own_lanes(services, asked.get(GROUP))
-    ],
-    HEALTH: lambda services, _: own_health(services).model_dump(mode="json"),
-    DIAGNOSTICS: _diagnostics,
-    LOADS: loads_document,
-    CLUSTER_LOADS: lambda services, _: cluster_loads_document(services),
-    HEAT: lambda services, _: own_heat(services),
-    MOVEMENT: lambda services, _: topics_document(own_topics(services)),
-    PREVIEW: told_preview,
-    PROPOSAL: told_proposal,
-    SUMS: lambda services, _: sums_document(own_sums(services)),
-}
-"""Subjects that other instances may query."""
-PLANS: Final = frozenset({PREVIEW, PROPOSAL})
-PLAN_SECONDS: Final = 30.0
-"""Timeout for queries about plans, which take longer than others."""
-SLOW: Final = PLANS | {DIAGNOSTICS}
-"""Subjects that take as long as a slow call."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from api.fleet.all_instances import AllInstances
-from api.fleet.answers import PLAN_SECONDS, PLANS
-from api.fleet.questions import AnswerState, Fleet
+from api.fleet.questions import AnswerState, Fleet, FleetQuery
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.model.identifiers import InstanceName
@@ -40,10 +39,9 @@ async def ask_leader(
     services: Services,
     fleet: Fleet,
     live: Sequence[LiveInstance],
-    subject: str,
+    query: FleetQuery,
     own: Callable[[], _T | None],
     read: Callable[[Any], _T | None],
-    parameters: Mapping[str, str] | None = None,
 ) -> LeadersAnswer[_T]:
     """Query only the leader, as `AllInstances.ask` does. `own` and `read` return None if the instance is not
     the leader."""
@@ -51,8 +49,7 @@ async def ask_leader(
     if leader is None:
         return LeadersAnswer(None, None, "no leader yet")
     question = AllInstances(services, fleet, live, leader)
-    deadline_seconds = PLAN_SECONDS if subject in PLANS else 0.0
-    replies = await question.ask(subject, own, read, parameters, deadline_seconds)
+    replies = await question.ask(query, own, read)
     reply = replies[leader]
     if reply.state is not AnswerState.ANSWERED:
         return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")

@@ -10,7 +10,7 @@ from api.fleet.all_instances import AllInstances
 from api.fleet.answers import MOVEMENT
 from api.fleet.credentials import FleetCredentials
 from api.fleet.leader import leader_of
-from api.fleet.questions import Fleet
+from api.fleet.questions import Fleet, FleetQuery
 from api.movement.topics import TopicMovement, own_topics, topics_read
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
@@ -27,9 +27,9 @@ async def movements(
     plan: Plan,
     datastreams: Sequence[Datastream],
 ) -> FleetMovement:
-    """Query each instance once, and combine the replies."""
+    """FleetQuery each instance once, and combine the replies."""
     replies = await AllInstances(services, fleet, live).ask(
-        MOVEMENT, lambda: own_topics(services), topics_read
+        FleetQuery(MOVEMENT), lambda: own_topics(services), topics_read
     )
     leader = leader_of(services, live)
     topics_by_instance = {name: one.value for name, one in replies.items() if one.value is not None}

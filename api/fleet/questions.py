@@ -7,11 +7,13 @@ incompatible are reported as such.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,7 +31,10 @@ _T = TypeVar("_T")
 PATH: Final = "/v1/fleet"
 SIGNATURE: Final = "X-Headrace-Signature"
 _AT_ONCE: Final = 32
-_MOST_BYTES: Final = 64 * 1024 * 1024
+DIGEST: Final = "digest"
+"""Parameter with the SHA-256 of the body of a query."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of a body."""
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 """Without compression, a size limit can be enforced while the response arrives."""
@@ -43,6 +48,29 @@ class AnswerState(StrEnum):
     ANSWERED = "answered"
     UNREACHABLE = "unreachable"
     TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True)
+class FleetQuery:
+    """Query to other instances. `document`: sent as JSON in the body of a POST. `deadline_seconds`: time to
+    wait for each instance; 0: the default."""
+
+    subject: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    document: Any = None
+    deadline_seconds: float = 0.0
+
+    @cached_property
+    def body(self) -> bytes | None:
+        """The document as sent, if any."""
+        return None if self.document is None else json.dumps(self.document).encode()
+
+    def url(self, address: str) -> httpx.URL:
+        """Return the URL at an instance. It contains the digest of the body, so that its signature covers the
+        body and can be verified first."""
+        place = address if "://" in address else f"http://{address}"
+        digest = {} if self.body is None else {DIGEST: sha256(self.body).hexdigest()}
+        return httpx.URL(f"{place}{PATH}/{self.subject}", params={**self.parameters, **digest})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +107,16 @@ class Fleet:
     async def ask(
         self,
         others: Sequence[LiveInstance],
-        subject: str,
+        query: FleetQuery,
         read: Callable[[Any], _T],
-        parameters: Mapping[str, str] | None = None,
-        deadline_seconds: float = 0.0,
     ) -> list[InstanceResponse[_T]]:
         """Return the replies of these instances in their order. `read` parses the JSON of a response and
         raises ValueError or HeadraceError. Instances that did not respond last time are queried last, so that
         they do not delay other queries."""
         found: dict[int, InstanceResponse[_T]] = {}
-        deadline = deadline_seconds or self._deadline
 
         async def note(position: int) -> None:
-            found[position] = await self._reply(others[position], subject, read, parameters or {}, deadline)
+            found[position] = await self._reply(others[position], query, read)
 
         async with anyio.create_task_group() as asking:
             for position in sorted(range(len(others)), key=lambda one: others[one].name in self._silent):
@@ -107,15 +132,14 @@ class Fleet:
     async def _reply(
         self,
         instance: LiveInstance,
-        subject: str,
+        query: FleetQuery,
         read: Callable[[Any], _T],
-        parameters: Mapping[str, str],
-        deadline: float,
     ) -> InstanceResponse[_T]:
+        deadline = query.deadline_seconds or self._deadline
         try:
             with anyio.fail_after(deadline):
                 async with self._limiter():
-                    body = await self._answer(instance, subject, parameters)
+                    body = await self._answer(instance, query)
             value = await to_thread.run_sync(lambda: read(parsed(body)))
         except (TimeoutError, httpx.TimeoutException):
             return self._unheard(instance, AnswerState.TIMED_OUT, f"no response within {deadline:g} s")
@@ -129,22 +153,22 @@ class Fleet:
         self._silent.add(instance.name)
         return InstanceResponse(instance.name, state, None, reason)
 
-    async def _answer(self, instance: LiveInstance, subject: str, parameters: Mapping[str, str]) -> bytes:
+    async def _answer(self, instance: LiveInstance, query: FleetQuery) -> bytes:
         """Send a query and return the verified body. Raises _NoAnswer, HeadraceError, httpx.HTTPError."""
         nonce = secrets.token_hex(16)
-        place = instance.rest_address if "://" in instance.rest_address else f"http://{instance.rest_address}"
-        url = httpx.URL(f"{place}{PATH}/{subject}", params=parameters)
+        url, method = query.url(instance.rest_address), "GET" if query.body is None else "POST"
         target_path = url.raw_path.decode()
         authorize = partial(self._credentials.authorization, instance.name, target_path, nonce)
         header = await to_thread.run_sync(authorize)  # may read the secret first
-        async with self._client().stream("GET", url, headers={"Authorization": header, **_PLAIN}) as response:
+        headers = {"Authorization": header, **_PLAIN}
+        async with self._client().stream(method, url, content=query.body, headers=headers) as response:
             body = b""
             if "Content-Encoding" in response.headers:
                 raise _NoAnswer("its response is compressed, which was not requested")
             async for chunk in response.aiter_bytes():
                 body += chunk
-                if len(body) > _MOST_BYTES:
-                    raise _NoAnswer(f"its response exceeds {_MOST_BYTES} bytes")
+                if len(body) > MOST_BYTES:
+                    raise _NoAnswer(f"its response exceeds {MOST_BYTES} bytes")
         if response.status_code != HTTPStatus.OK:
             raise _NoAnswer(f"HTTP {response.status_code}{_detail(body)}")
         signature = response.headers.get(SIGNATURE, "")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Path, Response
 
-from api.calls.slow_calls import SlowCalls
-from api.datastreams.backlogs import backlogs_of
-from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.dependencies import DryRunsDep, ReadsDep, ServicesDep
+from api.dry_runs.dry_runs import Change, DryRuns
 from api.etags import IfMatch, Tags, etag_of_group, named_members
 from api.fleet.reads import Reads
 from api.groups.answers import GroupMembersAnswer
@@ -36,7 +35,7 @@ class GroupCall:
     group: GroupName
     services: Services
     reads: Reads
-    slow_calls: SlowCalls
+    dry_runs: DryRuns
     response: Response
     tags: Tags | None
 
@@ -51,14 +50,15 @@ class GroupCall:
             self.reads.acknowledged(one)
         return answer_of_group(self.group, written, self.reads, self.response)
 
-    def shown(self, command: ChangeGroup) -> UpdatePlanAnswer:
+    async def shown(self, command: Callable[[], ChangeGroup]) -> UpdatePlanAnswer:
         """Return the effect of a command. Raises the errors that executing it would raise, and
         Unreachable."""
-        expected = self.services.control.groups.expected(command)
-        changes = [(before.datastream, after) for before, after in expected]
-        preview = self.services.preview_update([after for _, after in changes])
-        backlogs = backlogs_of(preview, self.services)
-        return UpdatePlanAnswer.of_group(self.group, changes, preview, backlogs)
+
+        def changes() -> list[Change]:
+            expected = self.services.control.groups.expected(command())
+            return [(before.datastream, after) for before, after in expected]
+
+        return await self.dry_runs.changes(changes, self.group)
 
 
 def answer_of_group(
@@ -78,11 +78,11 @@ async def _group_call(
     prefix: PrefixPath,
     services: ServicesDep,
     reads: ReadsDep,
-    slow_calls: SlowCallsDep,
+    dry_runs: DryRunsDep,
     response: Response,
     if_match: IfMatch,
 ) -> GroupCall:
-    return GroupCall(GroupName(prefix), services, reads, slow_calls, response, if_match)
+    return GroupCall(GroupName(prefix), services, reads, dry_runs, response, if_match)
 
 
 GroupCallDep = Annotated[GroupCall, Depends(_group_call)]

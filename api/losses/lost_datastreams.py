@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.calls.callers import caller_of
-from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath, cause_of, written_answer
-from api.datastreams.calls import DryRun, shown
-from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.datastreams.calls import DryRun
+from api.dependencies import DryRunsDep, ReadsDep, ServicesDep
+from api.dry_runs.dry_runs import DryRuns
 from api.etags import IfMatch, Tags, etag_of, named_among
 from api.schemas.changes import UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
@@ -27,7 +27,6 @@ from mirror.errors import NothingStored
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 
 router = APIRouter(prefix="/v1/lost-datastreams", tags=["datastreams"])
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -36,22 +35,18 @@ class _LostCall:
 
     name: DatastreamName
     lost: LostDatastreams
-    slow_calls: SlowCalls
+    dry_runs: DryRuns
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
         """Return the version in If-Match, if any. Raises NotFound, StaleVersion."""
         return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
 
-    async def run(self, work: Callable[[], _T], *, dry_run: bool) -> _T:
-        """Run the request, or its dry run."""
-        return await (self.slow_calls.run(work) if dry_run else run_in_threadpool(work))
-
 
 async def _lost_call(
-    name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep, if_match: IfMatch
+    name: NamePath, services: ServicesDep, dry_runs: DryRunsDep, if_match: IfMatch
 ) -> _LostCall:
-    return _LostCall(DatastreamName(name), _lost_of(services), slow_calls, if_match)
+    return _LostCall(DatastreamName(name), _lost_of(services), dry_runs, if_match)
 
 
 def _lost_of(services: Services) -> LostDatastreams:
@@ -103,16 +98,14 @@ async def restore_lost(
         body.until_ms(services.clock.now_ms(), is_pause=False)  # rejects an end
         return call.lost.to_restore(call.name, call.version(), *cause_of(why))
 
-    def work() -> DatastreamAnswer | UpdatePlanAnswer:
-        if dry_run:
-            return shown(command(), services)
+    def restore() -> DatastreamAnswer:
         return written_answer(call.lost.restore(command()), reads, response)
 
-    return await call.run(work, dry_run=dry_run)
+    return await (call.dry_runs.command(command) if dry_run else run_in_threadpool(restore))
 
 
 @router.delete("/{name}", status_code=200, responses=problems(404, 409, 412))
-async def forget_lost(
+def forget_lost(
     call: LostCallDep,
     request: Request,
     dry_run: Annotated[bool, Query(description="only show the datastream that would be forgotten")] = False,
@@ -123,11 +116,8 @@ async def forget_lost(
     for every datastream."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
-    def work() -> DatastreamAnswer:
-        if dry_run:
-            found = call.lost.to_forget(call.name, call.version())
-        else:
-            found = call.lost.forget(call.name, call.version(), *cause_of(why))
-        return DatastreamAnswer.from_datastream(found.datastream)
-
-    return await call.run(work, dry_run=dry_run)
+    if dry_run:
+        found = call.lost.to_forget(call.name, call.version())
+    else:
+        found = call.lost.forget(call.name, call.version(), *cause_of(why))
+    return DatastreamAnswer.from_datastream(found.datastream)

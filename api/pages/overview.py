@@ -14,6 +14,7 @@ from api.errors import LegibleJson
 from api.fleet.all_instances import AllInstances
 from api.fleet.leader import ask_leader
 from api.fleet.movements import movements
+from api.fleet.questions import FleetQuery
 from api.loads.heat import HEAT, heat_read, own_heat
 from api.overview.answers import OverviewData, glances
 from api.overview.schemas import OverviewAnswer
@@ -42,9 +43,9 @@ async def overview(
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     definitions = await run_in_threadpool(reads.definitions)
     replies, moving, heat = await asyncio.gather(
-        AllInstances(services, fleet, live).ask(SUMS, lambda: own_sums(services), sums_read),
+        AllInstances(services, fleet, live).ask(FleetQuery(SUMS), lambda: own_sums(services), sums_read),
         movements(services, fleet, live, plan, definitions.datastreams),
-        ask_leader(services, fleet, live, HEAT, lambda: own_heat(services), heat_read),
+        ask_leader(services, fleet, live, FleetQuery(HEAT), lambda: own_heat(services), heat_read),
     )
     silent = [name for name, one in replies.items() if one.value is None]
     incidents = await run_in_threadpool(_incidents, services)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import invalid_body
 from api.schemas.datastreams import ChoicesBody, DatastreamAnswer, DestinationBody, SourceBody, StartText
+from api.schemas.plans import LoadsFrom, TaskChangeAnswer
 from mirror.coordination.effects import LaneEffect
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.world_view import UpdatePreview
@@ -165,11 +166,6 @@ class FieldChange(BaseModel):
     before: Any
     after: Any
 
-    @classmethod
-    def from_difference(cls, changed_value: ChangedValue) -> FieldChange:
-        """Return the JSON form."""
-        return cls(field=changed_value.pointer, before=changed_value.before, after=changed_value.after)
-
 
 class LaneEffectAnswer(BaseModel):
     """Lane that a change starts, stops, moves or restarts. Tasks and instances are null if it does not run.
@@ -235,66 +231,32 @@ class UpdatePlanAnswer(BaseModel):
     `started_bytes_per_second` arrives for the lanes that start, and is copied from then on;
     `interrupted_bytes_per_second` arrives for lanes that move or restart, which stop for a moment and catch
     up; `started_backlog_records` wait for the lanes that start. A sum is null if it is unknown for one of its
-    lanes."""
+    lanes. `loads_from`: `leader`, which computed this with its loads; `stored`: it did not respond, and these
+    are the last loads that it stored for its successor. `task_changes`: tasks that would be added or
+    removed."""
 
     name: str
     changes: list[FieldChange]
     tasks_before: int
     tasks_after: int
     loads_known: bool
+    loads_from: LoadsFrom = "leader"
     starts: list[LaneEffectAnswer]
     stops: list[LaneEffectAnswer]
     moves: list[LaneEffectAnswer]
     restarts: list[LaneEffectAnswer]
     reasons: list[str]
+    task_changes: list[TaskChangeAnswer] = []
     started_bytes_per_second: float | None
     interrupted_bytes_per_second: float | None
     started_backlog_records: int | None
 
     @classmethod
     def from_preview(
-        cls,
-        before: Datastream | None,
-        after: Datastream,
-        preview: UpdatePreview,
-        backlogs: Mapping[LaneKey, int],
-        remarks: Sequence[str] = (),
+        cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the JSON form. `before` None: the datastream is created. `backlogs`: records waiting for the
-        lanes that start, if known. `remarks`: further notes for the operator."""
-        changes = [FieldChange.from_difference(difference) for difference in _differences(before, after)]
-        return cls._lane_changes(after.name, changes, preview, backlogs, remarks)
-
-    @classmethod
-    def of_group(
-        cls,
-        group: GroupName,
-        changes: Sequence[tuple[Datastream, Datastream]],
-        preview: UpdatePreview,
-        backlogs: Mapping[LaneKey, int],
-    ) -> UpdatePlanAnswer:
-        """Return the JSON form for datastreams that share tasks and change together, each before and after.
-        Pointers of fields start with the name of the datastream."""
-        found = [
-            FieldChange(
-                field=pointer_to([after.name]) + difference.pointer,
-                before=difference.before,
-                after=difference.after,
-            )
-            for before, after in changes
-            for difference in _differences(before, after)
-        ]
-        return cls._lane_changes(group, found, preview, backlogs, ())
-
-    @classmethod
-    def _lane_changes(
-        cls,
-        name: str,
-        changes: list[FieldChange],
-        preview: UpdatePreview,
-        backlogs: Mapping[LaneKey, int],
-        remarks: Sequence[str],
-    ) -> UpdatePlanAnswer:
+        """Return the JSON form, without name and changes, which the leader does not need. `backlogs`: records
+        waiting for the lanes that start, if known. `remarks`: further notes for the operator."""
         carried, decision = preview.carried, preview.decision
         found = [
             (effect, LaneEffectAnswer.from_effect(effect, carried.get(effect.key), backlogs.get(effect.key)))
@@ -304,8 +266,8 @@ class UpdatePlanAnswer(BaseModel):
         moves = [answer for one, answer in found if one.is_move]
         restarts = [answer for one, answer in found if one.reason]
         return cls(
-            name=name,
-            changes=changes,
+            name="",
+            changes=[],
             tasks_before=preview.before.tasks,
             tasks_after=preview.after.tasks,
             loads_known=decision.are_loads_known,
@@ -313,6 +275,7 @@ class UpdatePlanAnswer(BaseModel):
             stops=[answer for one, answer in found if one.after is None],
             moves=moves,
             restarts=restarts,
+            task_changes=TaskChangeAnswer.of(decision),
             started_bytes_per_second=_total(start.bytes_per_second for start in starts),
             interrupted_bytes_per_second=_total(one.bytes_per_second for one in (*moves, *restarts)),
             started_backlog_records=_total(start.backlog_records for start in starts),
@@ -326,3 +289,19 @@ class UpdatePlanAnswer(BaseModel):
                 ),
             ],
         )
+
+    def about(
+        self, changes: Sequence[tuple[Datastream | None, Datastream]], group: GroupName | None = None
+    ) -> UpdatePlanAnswer:
+        """Return the same with the changes: of one datastream, before and after; None before its creation. Or
+        of all datastreams of a group; pointers of fields then start with the name of the datastream."""
+        found = [
+            FieldChange(
+                field=difference.pointer if group is None else pointer_to([after.name]) + difference.pointer,
+                before=difference.before,
+                after=difference.after,
+            )
+            for before, after in changes
+            for difference in _differences(before, after)
+        ]
+        return self.model_copy(update={"name": group or changes[0][1].name, "changes": found})

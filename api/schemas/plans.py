@@ -17,6 +17,9 @@ from mirror.model.identifiers import GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Move, Plan
 
+LoadsFrom = Literal["leader", "stored"]
+"""Origin of the loads of a dry run."""
+
 
 class TaskAnswer(BaseModel):
     """Task; `partitions` as `topic-number`, sorted."""
@@ -136,6 +139,28 @@ class PlanAnswer(BaseModel):
         )
 
 
+class TaskChangeAnswer(BaseModel):
+    """Task that a plan adds or removes, and the reason."""
+
+    datastream: str
+    task: str
+    change: Literal["added", "removed"]
+    reason: str
+
+    @classmethod
+    def of(cls, decision: Decision) -> list[TaskChangeAnswer]:
+        """Return the changes of a decision."""
+        return [
+            cls(
+                datastream=change.group,
+                task=change.task,
+                change="added" if change.is_added else "removed",
+                reason=change.reason,
+            )
+            for change in decision.task_changes
+        ]
+
+
 class PlannedMove(BaseModel):
     """Partition that changes its task or instance."""
 
@@ -237,15 +262,19 @@ class RebalanceAnswer(BaseModel):
     the request as an operation; null for a dry run. `effect`: effect of a dry run on the load of tasks; null
     otherwise. `reasons`: explanation of the number of tasks and its distance from the proven optimum.
     `loads_known`: true if a dry run is based on measured loads; if false, an empty list of moves does not
-    prove that moves would not help.
+    prove that moves would not help. `loads_from`: of a dry run; `leader`, which computed it with its loads;
+    `stored`: the leader did not respond, and these are the last loads that it stored for its successor.
+    `task_changes`: tasks that a dry run would add or remove.
     """
 
     request: str
     sentence: str
     loads_known: bool | None = None
+    loads_from: LoadsFrom | None = None
     required_tasks: int | None = None
     reasons: list[str] = []
     moves: list[PlannedMove] = []
+    task_changes: list[TaskChangeAnswer] = []
     effect: EffectAnswer | None = None
     operation: OperationAnswer | None = None
 
@@ -258,6 +287,7 @@ class RebalanceAnswer(BaseModel):
             request="",
             sentence=decision.sentence,
             loads_known=decision.are_loads_known,
+            loads_from="leader",
             required_tasks=max(required, default=None),
             reasons=[
                 *(reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons),
@@ -269,6 +299,7 @@ class RebalanceAnswer(BaseModel):
             moves=[
                 PlannedMove.from_move(move, reasons[move.group, move.partition]) for move in decision.moves
             ],
+            task_changes=TaskChangeAnswer.of(decision),
             effect=EffectAnswer(**asdict(effect_of(decision))),
         )
 

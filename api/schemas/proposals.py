@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api.schemas.plans import OperationAnswer, PlannedMove, RebalanceAnswer
+from api.schemas.plans import LoadsFrom, OperationAnswer, PlannedMove, RebalanceAnswer, TaskChangeAnswer
 from mirror.coordination.planning import Decision
 from mirror.coordination.proposed.proposal_store import StoredProposal
 from mirror.errors import DamagedState
@@ -64,12 +64,17 @@ class ProposalAnswer(_ProposalModel):
     """Lower bound on the moved load of any plan of equal quality."""
     loads_known: bool
     """True if the plan is based on measured loads."""
+    loads_from: LoadsFrom = "leader"
+    """`leader`, which computed it with its loads; `stored`: the leader did not respond, and these are the
+    last loads that it stored for its successor."""
     sentence: str
     """Summary of the changes."""
     reasons: list[str] = []
     """Explanation of the number of tasks."""
     moves: list[PlannedMove] = []
     """Partitions that would change their task or instance."""
+    task_changes: list[TaskChangeAnswer] = []
+    """Tasks that the plan adds or removes."""
 
     @classmethod
     def from_stored(cls, identity: str, stored: StoredProposal, changed: list[str]) -> ProposalAnswer:
@@ -105,6 +110,7 @@ def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]
         "sentence": rebalance.sentence,
         "reasons": rebalance.reasons,
         "moves": [move.model_dump() for move in rebalance.moves],
+        "task_changes": [change.model_dump() for change in rebalance.task_changes],
     }
 
 

@@ -24,7 +24,7 @@ _PASSES: Final = 3
 _FIRST_CHOICES: Final = 6
 """Heaviest partitions that are tried as the first of a set."""
 _LARGEST_SET: Final = 8
-_SOLVER_CELLS: Final = 2_000
+SOLVER_CELLS: int = 5_000
 """Partitions times tasks up to which the solver is used."""
 
 
@@ -56,7 +56,7 @@ def _solved(
     local = np.full(len(kept.alive) + 1, -1, np.int32)  # the last entry is that of partitions without a home
     local[tasks] = np.arange(len(tasks))
     ranks = np.flatnonzero(local[kept.task_of] >= 0)
-    if len(ranks) * len(tasks) > min(policy.exact_cells, _SOLVER_CELLS):
+    if len(ranks) * len(tasks) > min(policy.exact_cells, SOLVER_CELLS):
         return kept
     sizes, homes, now = problem.sizes[ranks], local[problem.home[ranks]], local[kept.task_of[ranks]]
     moves = int(((homes >= 0) & (now != homes)).sum())

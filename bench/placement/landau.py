@@ -139,12 +139,15 @@ def measure(case: Case) -> Score:
 
 
 def fewest_moves(
-    loads: npt.NDArray[np.int64], current: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]
+    loads: npt.NDArray[np.int64],
+    current: npt.NDArray[np.int32],
+    alive: npt.NDArray[np.bool_],
+    room: int = FULL,
 ) -> int:
     """Return a lower bound on the moves of any plan with these tasks; partitions of removed tasks move."""
     stays = alive[current]
     homes = np.where(stays, current, -1).astype(np.int32)
-    return int((~stays).sum()) + moves_bound(loads[:, None], homes, np.array([FULL]))
+    return int((~stays).sum()) + moves_bound(loads[:, None], homes, np.array([room]))
 
 
 def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

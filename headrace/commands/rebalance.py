@@ -9,6 +9,7 @@ import typer
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption, await_end, seconds_to_wait
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.datastreams.changes import print_tasks
 from headrace.console.terminal import console, print_json, print_table
 
 
@@ -43,6 +44,7 @@ def rebalance(
     console().print(answer["sentence"])
     for why in answer["reasons"]:
         console().print(f"- {why}")
+    print_tasks(answer)
     if answer["moves"]:
         columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
         print_table("moves", columns, answer["moves"])

@@ -54,7 +54,7 @@ def build_own_monitor(settings: HeadraceSettings, services: Services) -> Monitor
     service = ControlService(
         services.control,
         services.problems.all,
-        services.preview,
+        services.previews.preview,
         HeldLease(services.acting, services.control, services.status.name),
         Instances(FleetMovements(services), LanesNow(services).of),
         services.incidents,

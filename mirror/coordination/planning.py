@@ -17,6 +17,7 @@ from typing import Final
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.sentences.move_reason import Place, move_reasons
 from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
+from mirror.coordination.sentences.task_reason import TaskChange, task_changes
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
 from mirror.coordination.stores.requests import (
@@ -157,7 +158,7 @@ class Decision:
     `problems`: groups that could not be planned and keep their tasks. `impossible`: requests that cannot be
     fulfilled, by identity, with the error. `postponed`: identities of requests left to a later decision.
     `loads`, `capacities`: inputs of the planned groups. `last`: memory for the next decision, see
-    `World.last`. `move_reasons`: reason of each move.
+    `World.last`. `move_reasons`: reason of each move. `task_changes`: added and removed tasks.
     """
 
     plan: Plan | None
@@ -171,6 +172,7 @@ class Decision:
     capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
     move_reasons: Mapping[Place, str] = field(default_factory=dict)
+    task_changes: tuple[TaskChange, ...] = ()
 
     @property
     def are_loads_known(self) -> bool:
@@ -275,14 +277,13 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     )
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
-    last = _remembered(world, plan, group_plans)
     requested = [move for move in world.moves if move.identity not in impossible]
-    reasons = move_reasons(moves, group_plans, world.plan, world.live, requested)
     return Decision(
         *(plan, sentence, moves, group_plans, problems, impossible),
         loads=world.loads,
-        last=last,
-        move_reasons=reasons,
+        last=_remembered(world, plan, group_plans),
+        move_reasons=move_reasons(moves, group_plans, world.plan, world.live, requested),
+        task_changes=task_changes(world.plan, tasks, group_plans, requested),
     )
 
 

@@ -220,11 +220,11 @@ class Leader:
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
             return f"{leader.name if leader else 'nobody'} leads"
-        self._leads_as = me
         if not self._has_taken_up:
             self._world_view.keeper.take_up()
             self._assessments.take_up()
             self._has_taken_up = True
+        self._leads_as = me  # from now on it is asked for its loads
         self._world_view.topic_discovery.ensure_own_topics()
         self._read_plan(me)
         self._publisher.catch_up(self._plan.plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -141,18 +142,33 @@ class WorldView:
         self.topic_discovery = topic_discovery
         self._planning = planning
         self._clock = clock
-        self._memory = planning.memory
-        self._gathering = LoadGathering(planning.providers, planning.memory, clock, planning.refresh_seconds)
-        self.keeper = MemoryKeeper(planning.memory, stores.observations, clock)
+        self._plan_from(planning.memory)
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
         self._observed: dict[LoadSource, Observed] = {}
-        self._task_loads: dict[TaskName, float] = {}
         self._last: Mapping[GroupName, LastPlanning] = {}
         self._previewing = threading.Lock()
         self._latest_plan = LatestPlan(stores.plans)
         self._latest_definitions = DefinitionCache(stores.definitions, lambda: None)
+
+    def _plan_from(self, memory: LoadMemory) -> None:
+        self._memory = memory
+        self._gathering = LoadGathering(
+            self._planning.providers, memory, self._clock, self._planning.refresh_seconds
+        )
+        self.keeper = MemoryKeeper(memory, self.stores.observations, self._clock)
+        self._task_loads: dict[TaskName, float] = {}
+
+    def with_stored_loads(self) -> WorldView:
+        """Return a view for previews with the loads that a new leader would start with.
+
+        Writes nothing. Raises Unreachable and SessionLost.
+        """
+        found = copy(self)
+        found._plan_from(LoadMemory(self._memory.remembered_seconds))  # noqa: SLF001 - its own copy
+        found.keeper.restore()
+        return found
 
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]

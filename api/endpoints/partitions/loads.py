@@ -11,6 +11,7 @@ from api.datastreams.answers import NamePath
 from api.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.answers import CLUSTER_LOADS, LOADS
 from api.fleet.leader import ask_leader
+from api.fleet.questions import FleetQuery
 from api.loads.leaders import (
     MOST_SHOWN,
     cluster_loads_read,
@@ -45,10 +46,9 @@ async def loads(
         services,
         fleet,
         live,
-        LOADS,
+        FleetQuery(LOADS, {"datastream": name, "limit": str(limit)}),
         lambda: own_loads(services, datastream, plan, assessments, limit),
         loads_read,
-        {"datastream": name, "limit": str(limit)},
     )
     if reply.value is not None:
         return reply.value
@@ -62,7 +62,9 @@ async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> 
     leader does not, `no_answer` gives the reason and all fields but the cluster names are null."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     reply = await ask_leader(
-        services, fleet, live, CLUSTER_LOADS, lambda: own_cluster_loads(services, plan), cluster_loads_read
+        *(services, fleet, live, FleetQuery(CLUSTER_LOADS)),
+        lambda: own_cluster_loads(services, plan),
+        cluster_loads_read,
     )
     if reply.value is not None:
         return LoadsAnswer(leader=reply.leader, no_answer="", clusters=reply.value)

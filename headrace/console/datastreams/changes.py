@@ -67,6 +67,7 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         if any(answer[field] for field in fields):
             rate = answer.get(key)
             console().print(f"{'an unknown rate' if rate is None else rate_text(rate)} {description}")
+    print_tasks(answer)
     if answer["starts"]:
         waiting = answer.get("started_backlog_records")
         wait = "record waits", "records wait"
@@ -82,6 +83,7 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
     out.print(f"plan {answer['id']} of {answer['datastream']}: {answer['sentence']}")
     for why in answer["reasons"]:
         out.print(f"- {why}")
+    print_tasks(answer)
     _print_moves(answer)
     if answer["asked_by"] is not None:
         out.print(f"{answer['asked_by']} has requested to apply it")
@@ -90,6 +92,12 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
     else:
         until = moment_text(answer["expires_ms"])
         out.print(f"valid until {until}; apply it with headrace datastream apply-plan {answer['id']}")
+
+
+def print_tasks(answer: Mapping[str, Any]) -> None:
+    """Print the tasks that a plan adds or removes. Earlier versions do not report them."""
+    if answer.get("task_changes"):
+        print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 
 
 def _print_moves(answer: Mapping[str, Any]) -> None:

@@ -140,7 +140,7 @@ class RequestQueue:
         dropped. `superseded`: returns the nodes that store the outcome of a dropped request. `changes`:
         further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending,
         VersionConflict if a change fails."""
-        entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)))
+        entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(to_document(request)))
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
             ends: list[NodeChange] = []
@@ -197,12 +197,13 @@ def _path(request: Request) -> str:
 def _read_request(path: str, data: bytes) -> Request:
     identity = path.rpartition("/")[2]
     try:
-        return _request(identity, znodes.decode(data, path))
+        return from_document(identity, znodes.decode(data, path))
     except Exception as error:  # noqa: BLE001 - the bulkhead around one request
         return DamagedRequest(identity, damage_of(error), GroupName(""))
 
 
-def _document(request: PlacementRequest) -> dict[str, Any]:
+def to_document(request: PlacementRequest) -> dict[str, Any]:
+    """Return the stored form of a request, without its identity."""
     document = asdict(request)
     del document["identity"]
     if isinstance(request, MoveRequest):
@@ -210,7 +211,7 @@ def _document(request: PlacementRequest) -> dict[str, Any]:
     return document
 
 
-def _request(identity: str, document: Mapping[str, Any]) -> Request:
+def from_document(identity: str, document: Mapping[str, Any]) -> PlacementRequest:
     """Parse a request. Unknown fields are ignored: a newer version may have written them.
 
     Raises InvalidRequest.
@@ -221,7 +222,7 @@ def _request(identity: str, document: Mapping[str, Any]) -> Request:
     values = {name: bounds.field(document, name) for name in names}
     if kind is MoveRequest:
         values["partitions"] = _partitions(bounds.mapping("partitions", document["partitions"]))
-    request: Request = kind(identity=identity, **values)
+    request: PlacementRequest = kind(identity=identity, **values)
     return request
 
 

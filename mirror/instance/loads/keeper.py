@@ -33,8 +33,16 @@ class MemoryKeeper:
 
     def take_up(self) -> None:
         """Start leading with the observations of the former leader. Raises Unreachable and SessionLost."""
+        for source in self.restore():
+            self._store.forget(source)
+
+    def restore(self) -> list[LoadSource]:
+        """Read the stored observations without writing; return the sources that have none of the last day.
+
+        Raises Unreachable and SessionLost."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
+        outdated = []
         for source, kept in self._store.read(now_ms).items():
             if kept.problems:
                 self._problems[source] = "; ".join(kept.problems)
@@ -42,7 +50,8 @@ class MemoryKeeper:
             if kept.observations:
                 self._restore(source, kept, now, now_ms)
             elif not kept.problems:
-                self._store.forget(source)  # none of the last day
+                outdated.append(source)
+        return outdated
 
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.

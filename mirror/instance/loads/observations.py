@@ -86,7 +86,7 @@ class LoadMemory:
     """
 
     def __init__(self, remembered_seconds: float = DAY_SECONDS) -> None:
-        self._remembered_seconds = remembered_seconds
+        self.remembered_seconds = remembered_seconds
         self.newest = NewestLoads()
         self.expected = ExpectedLoads()
         self._kept: dict[LoadSource, tuple[Observation, ...]] = {}
@@ -118,11 +118,11 @@ class LoadMemory:
         loads = Snapshot(report.loads, kept[-1].loads if kept else None)
         if not loads:
             return False
-        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - self._remembered_seconds)
+        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - self.remembered_seconds)
         every = (*kept, Observation(now_seconds, measured, loads))
         heaviest: dict[int, Observation] = {}
         for one in every[:-NEWEST]:
-            quarter = int(one.at_seconds * _QUARTERS // self._remembered_seconds)
+            quarter = int(one.at_seconds * _QUARTERS // self.remembered_seconds)
             before = heaviest.get(quarter)
             heaviest[quarter] = one if before is None else _heavier(before, one, groups)
         self._kept[source] = (*heaviest.values(), *every[-NEWEST:])
@@ -133,7 +133,7 @@ class LoadMemory:
         return tuple(
             one.loads
             for one in self._kept.get(source, ())
-            if now_seconds - self._remembered_seconds <= one.at_seconds < now_seconds
+            if now_seconds - self.remembered_seconds <= one.at_seconds < now_seconds
         )
 
 

@@ -58,7 +58,8 @@ def test_every_endpoint_is_in_the_table_and_the_table_has_no_other() -> None:
 def test_what_changes_something_is_never_only_reading() -> None:
     reading = {Action.READ, Action.PAGES, Action.HEALTH, Action.METRICS, None}
     assert {key for key, action in NEEDS.items() if key[0] == "GET" and action not in reading} == set()
-    assert {key for key, action in NEEDS.items() if key[0] != "GET" and action in reading} == set()
+    computed = {("POST", "/v1/fleet/{subject}")}  # dry runs for another instance, which checks the caller
+    assert {key for key, action in NEEDS.items() if key[0] != "GET" and action in reading} == computed
 
 
 def test_an_endpoint_that_is_not_in_the_table_answers_nobody() -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from api.fleet.answers import lanes_read
 from api.fleet.credentials import FleetCredentials
-from api.fleet.questions import AnswerState, Fleet, InstanceResponse
+from api.fleet.questions import AnswerState, Fleet, FleetQuery, InstanceResponse
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.root import service_secret
-from mirror.errors import DamagedState
+from mirror.errors import DamagedState, Unreachable
 from mirror.model.identifiers import InstanceName
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeZooKeeper
@@ -153,6 +153,36 @@ def test_only_an_instance_of_the_service_is_told_and_each_only_what_is_meant_for
     assert not any(secret in str(value) for value in question.headers.values())
 
 
+def test_the_document_of_a_query_is_the_signed_one(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    path = "/v1/datastreams/orders/pause"
+    assert two.client.post(path, json={}, params={"dry_run": "true"}).json()["loads_from"] == "leader"
+    question = two.neighbours.asked[-1]
+    signed, header = question.url.raw_path.decode(), {"Authorization": question.headers["Authorization"]}
+    body = question.content
+    assert one.client.post(signed, content=body, headers=header).status_code == 200
+    for asked, content, headers, status in (
+        (signed, body + b" ", header, 400),
+        (signed, b"", header, 400),
+        (signed.replace("digest=", "digest=0"), body, header, 401),
+        (signed.partition("?")[0], body, header, 401),
+        (signed, body, {}, 401),
+    ):
+        assert one.client.post(asked, content=content, headers=headers).status_code == status
+    assert one.client.post("/v1/fleet/lanes", content=b"{}", headers=header).status_code == 401
+
+
+def test_an_error_of_the_leader_is_that_of_the_follower(pair: tuple[Site, Site]) -> None:
+    one, two = pair
+    one.source.failure = Unreachable("no broker responds", advice="start one")
+    for site in pair:
+        site.clock.advance(100)
+    body = {"datastream": "orders", "dry_run": True}
+    mine, theirs = (site.client.post("/v1/rebalance", json=body) for site in (two, one))
+    assert (mine.status_code, mine.json()["kind"]) == (theirs.status_code, theirs.json()["kind"])
+    assert (mine.status_code, mine.json()["detail"]) == (503, theirs.json()["detail"])
+
+
 def test_what_listens_at_an_address_in_place_of_an_instance_is_not_believed(pair: tuple[Site, Site]) -> None:
     """Try another instance, another service, and an instance of the same name with another secret."""
     one, _ = pair
@@ -228,7 +258,7 @@ def asked(
     async def ask() -> list[InstanceResponse[Any]]:
         fleet = Fleet(credentials, lambda: transport, seconds)
         try:
-            return await fleet.ask([an_instance(name) for name in names], "lanes", lanes_read)
+            return await fleet.ask([an_instance(name) for name in names], FleetQuery("lanes"), lanes_read)
         finally:
             await fleet.close()
 

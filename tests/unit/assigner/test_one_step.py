@@ -67,6 +67,15 @@ def test_while_growth_goes_on_tasks_are_added_for_the_newest_observation() -> No
     assert changes(task_counts([1.0] * 4 + [1.25, 1.5, 1.75, 2.0] + [2.0] * 4)) == [(5, 9), (9, 10)]
 
 
+@pytest.mark.parametrize("steps", [4, 6, 9, 12])
+def test_a_longer_ramp_takes_a_step_for_three_observations_at_most(steps: int) -> None:
+    """Where it will stop is not known; tasks for a projection of it would stay (`bench assigner_ramps`)."""
+    ramp = [1 + number / steps for number in range(1, steps + 1)]
+    found = changes(task_counts([1.0] * 4 + ramp + [2.0] * 6))
+    assert len(found) <= -(-steps // 3)
+    assert found[-1][1] == 10
+
+
 def test_a_spike_beside_growth_that_is_over_adds_no_more() -> None:
     assert changes(task_counts([1.0] * 4 + [1.5, 1.5, 1.5, 1.5, 2.5])) == [(5, 8)]
 

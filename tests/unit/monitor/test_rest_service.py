@@ -64,7 +64,7 @@ def service(site: Site, request: pytest.FixtureRequest) -> Service:
     return ControlService(
         services.control,
         services.problems.all,
-        services.preview,
+        services.previews.preview,
         HeldLease(services.acting, services.control, services.status.name),
         Instances(FleetMovements(services), LanesNow(services).of),
         services.incidents,

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
-from mirror.coordination.planning import World, decide
+from mirror.coordination.planning import Decision, World, decide
+from mirror.coordination.sentences.task_reason import task_changes
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan
 from mirror.model.topics import TopicPartition
-from tests.builders import SOURCE, a_datastream, a_plan, an_instance
+from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance
 from tests.examples import examples
 
 NAMES = ["one", "two", "three"]
@@ -75,7 +77,56 @@ def test_every_move_has_exactly_one_reason(data: st.DataObject, planner: SimpleP
             assert reason.strip("- ")
             assert "strategy" not in reason, "a planner gave no reason"
             assert not reason.endswith(" left") or move.from_instance not in here
+        check_tasks(world, decision)
         world = replace(world, plan=decision.plan or world.plan)
+
+
+def check_tasks(world: World, decision: Decision) -> None:
+    """Every added and removed task has one reason, which speaks of what happened."""
+    before, after = world.plan.by_task, (decision.plan or world.plan).by_task
+    changes = {one.task: one for one in decision.task_changes}
+    assert len(changes) == len(decision.task_changes)
+    assert {task for task, one in changes.items() if one.is_added} == after.keys() - before.keys()
+    assert {task for task, one in changes.items() if not one.is_added} == before.keys() - after.keys()
+    placed = {(one.group, partition) for one in after.values() for partition in one.partitions}
+    counts = {
+        group: [sum(one.group == group for one in tasks.values()) for tasks in (before, after)]
+        for group in GROUPS
+    }
+    for task, change in changes.items():
+        least, most = counts[change.group]
+        assert change.reason.strip("- ")
+        assert "strategy" not in change.reason, "our planners say why"
+        assert ("had no tasks" in change.reason) == (change.is_added and least == 0)
+        if "requested" in change.reason:
+            assert world.moves
+        if "not mirrored" in change.reason:
+            assert not any((change.group, one) in placed for one in before[task].partitions)
+        if "alone" in change.reason:
+            (partition,) = after[task].partitions
+            assert world.loads[change.group].loads[partition].bytes_per_second > 100
+        if "in place" in change.reason:
+            assert (least >= most) if change.is_added else (least <= most)
+
+
+def test_a_task_of_an_offending_partition_and_one_of_a_request_say_so() -> None:
+    group, two = GROUPS[0], TopicPartition("t", 1)
+    before = a_plan(a_task("a-0", ["t-0", "t-1"]))
+    tasks = (a_task("a-0", ["t-0"]), a_task("a-1", ["t-1"], "two"))
+    answer = GroupPlan({}, {}, 2, ("the load needs 2 tasks",), offending=(two,))
+    asked = MoveRequest(group, frozenset({two}), "two", "me", 5, "r-0000000003")
+    for found, words in (
+        (task_changes(before, tasks, {group: answer}), "t-1 alone"),
+        (task_changes(before, tasks, {group: replace(answer, offending=())}), "the load needs 2"),
+        (task_changes(before, tasks, {}, (asked,)), "requested by me"),
+    ):
+        (change,) = found
+        assert (change.task, change.is_added) == ("a-1", True)
+        assert change.reason.startswith(words)
+    (gone,) = task_changes(
+        a_plan(*tasks), before.tasks, {group: replace(answer, reasons=("1 of 2 suffices",))}
+    )
+    assert (gone.task, gone.is_added, gone.reason) == ("a-1", False, "1 of 2 suffices")
 
 
 def test_the_plan_that_stays_counts_all_groups_that_have_tasks() -> None:

@@ -1,13 +1,10 @@
-"""Dry run of a move of partitions."""
+"""Remarks on the dry run of a move of partitions. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from api.schemas.changes import UpdatePlanAnswer
-from api.services import Services
-from mirror.control.commands import MovePartitions
 from mirror.coordination.stores.requests import MoveRequest
 from mirror.instance.world_view import UpdatePreview
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
@@ -18,17 +15,8 @@ from mirror.wording import first_few
 _NAMES_SHOWN: Final = 10
 
 
-def shown_move(command: MovePartitions, services: Services) -> UpdatePlanAnswer:
-    """Return the effect of a move in the current state. Raises the errors that requesting it would raise, and
-    Unreachable."""
-    request = services.control.move_request_of(command)
-    datastream = services.control.get(command.name)
-    preview = services.preview_move(request)
-    return UpdatePlanAnswer.from_preview(datastream, datastream, preview, {}, list(remarks(request, preview)))
-
-
 def remarks(request: MoveRequest, preview: UpdatePreview) -> Iterator[str]:
-    """Yield remarks on partitions of the request whose lanes do not move. Pure."""
+    """Yield remarks on partitions of the request whose lanes do not move."""
     before, after = (_homes(one.plan, request.group) for one in (preview.before, preview.after))
     missing = request.partitions - after.keys()
     settled = {

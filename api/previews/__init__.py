@@ -1,1 +1,0 @@
-"""Plans computed by one instance without publishing them. Read `answers.py`."""

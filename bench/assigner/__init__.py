@@ -1,0 +1,1 @@
+"""Benchmarks of single decisions of the planner."""
