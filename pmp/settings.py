@@ -61,8 +61,8 @@ class JobSettings(Settings):
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode everything runs in it."""
     spark_log: str = ".headrace/pmp-spark.log"
-    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty:
-    stderr."""
+    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty, or
+    under spark-submit: stderr."""
     checkpoint_folder: str = ".headrace/pmp"
     """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
@@ -86,6 +86,11 @@ class JobSettings(Settings):
     """Address of that port; any but loopback exposes it to the network."""
     reload_interval_seconds: Seconds = 30.0
     """Interval at which the configuration is reloaded, to add and remove clusters."""
+
+    @property
+    def written_log(self) -> str:
+        """File of Spark's own log; empty if Spark logs elsewhere, as under spark-submit."""
+        return self.spark_log if self.master else ""
 
     @model_validator(mode="after")
     def _possible(self) -> JobSettings:

@@ -1,11 +1,12 @@
 """Two fleets mirror the same skewed, changing load for 15 minutes: fixed by count, and elastic by load.
 
 Both run on the same machine and the same two brokers, and copy the same topics to separate destinations, with
-two instances of one worker process each and the same quota per task. `control` places by partition count,
-with enough tasks for the peak at 20 % headroom if the load were even. `candidate` places by the loads in
-Pinot (sampler, Spark job) and scales its tasks with the load. Deviations are means over windows of 15 s, over
-the tasks that were in the plan throughout the window. Environment: `MINUTES` (15), `SEED` (1) of the load,
-`FOLDER` (`.headrace/evaluation`) for the CSV files and the plots.
+four instances of weights 1, 1, 2 and 2, one worker process each, and the same quota per task. `control`
+places by partition count, with enough tasks for the peak at 20 % headroom if the load were even. `candidate`
+places by the loads in Pinot (sampler, Spark job) and scales its tasks with the load. Deviations are means
+over windows of 15 s, over the tasks that were in the plan throughout the window, and over the instances by
+weight. The kernel counts the bytes from the source (`ss` of iproute2). Environment: `MINUTES` (15), `SEED`
+(1) of the load, `FOLDER` (`.headrace/evaluation`) for the CSV files and the plots.
 """
 
 from __future__ import annotations

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bench.evaluation.fleets import Fleet
+from bench.evaluation.inbound import InboundWatch
 from bench.evaluation.rates import TOPICS, Load
 from bench.evaluation.records import PlanInForce
 from bench.evaluation.site import Site
@@ -22,11 +24,26 @@ _TURN_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class Course:
-    """Result of a run: start of the measured period (epoch ms), plans in order, and records written."""
+    """Result of a run: start of the measured period (epoch ms), plans in order, looks at the instances, and
+    records written."""
 
     began_ms: int
     plans: list[PlanInForce]
+    hosts: list[HostLook]
     written: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostLook:
+    """Tasks of an instance at `second`, and the bytes that it received from the source since the last look.
+    `weight`: that of the instance."""
+
+    second: float
+    fleet: str
+    instance: str
+    weight: float
+    tasks: int
+    inbound_bytes: int
 
 
 def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
@@ -42,13 +59,13 @@ def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
     try:
         for fleet in site.fleets:
             fleet.create()
-        began, plans = _watched(site, load, traffic, report)
+        began, plans, hosts = _watched(site, load, traffic, report)
     finally:
         traffic.stop()
         thread.join()
     if failures:
         raise RuntimeError("writing the traffic failed") from failures[0]
-    return Course(round(began * 1000), plans, traffic.written)
+    return Course(round(began * 1000), plans, hosts, traffic.written)
 
 
 def _write(traffic: Traffic, failures: list[BaseException]) -> None:
@@ -60,21 +77,25 @@ def _write(traffic: Traffic, failures: list[BaseException]) -> None:
 
 def _watched(
     site: Site, load: Load, traffic: Traffic, report: Callable[[str], None]
-) -> tuple[float, list[PlanInForce]]:
-    """Return the start of the measured period (epoch seconds), and the plans in force from then on."""
+) -> tuple[float, list[PlanInForce], list[HostLook]]:
+    """Return the start of the measured period (epoch seconds), the plans in force from then on, and the looks
+    at the instances."""
     watches = [PlanWatch(fleet) for fleet in site.fleets]
+    inbound, hosts = InboundWatch(site.fleets, site.source_address), list[HostLook]()
     began, printed = time.time() + WARM_UP_SECONDS, -2
     while (second := time.time() - began) < load.seconds:
         traffic.set_rates(json.dumps(load.rates(second)))
         site.require_alive()
         for watch in watches:
             watch.look(second)
+        received = inbound.look()
+        hosts += [look for watch in watches for look in watch.hosts(second, received) if second >= 0]
         if int(second // 60) != printed:
             printed = int(second // 60)
             counts = ", ".join(f"{watch.fleet.name} {watch.tasks}" for watch in watches)
             report(f"  second {second:5.0f}: {load.total(second) / 1000:4.0f} KB/s, tasks: {counts}")
         time.sleep(_TURN_SECONDS)
-    return began, [plan for watch in watches for plan in watch.plans]
+    return began, [plan for watch in watches for plan in watch.plans], hosts
 
 
 class PlanWatch:
@@ -84,6 +105,7 @@ class PlanWatch:
         self.fleet = fleet
         self.plans: list[PlanInForce] = []
         self._homes: dict[str, str] = {}
+        self._tasks_of: Counter[str] = Counter()
 
     @property
     def tasks(self) -> int:
@@ -96,6 +118,7 @@ class PlanWatch:
         homes = {partition: task["task"] for task in plan["tasks"] for partition in task["partitions"]}
         moved = sum(self._homes.get(partition, task) != task for partition, task in homes.items())
         self._homes = homes
+        self._tasks_of = Counter(task["instance"] for task in plan["tasks"] if task["partitions"])
         if second < 0 or (self.plans and self.plans[-1].epoch == plan["epoch"]):
             return
         tasks = tuple(sorted(task["task"] for task in plan["tasks"]))
@@ -109,3 +132,10 @@ class PlanWatch:
                 0 if first else moved,
             )
         )
+
+    def hosts(self, second: float, received: Mapping[str, int]) -> list[HostLook]:
+        """Return a look at each instance. `received`: bytes by instance since the last look."""
+        return [
+            HostLook(second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0))
+            for name, weight in self.fleet.weights.items()
+        ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from bench.evaluation.records import WINDOW_SECONDS, PlanInForce, Recording, TaskLoad
+from bench.evaluation.records import WINDOW_SECONDS, HostLoad, PlanInForce, Recording, TaskLoad
 from mirror.model.metrics import percentile_ms
 
 
@@ -61,6 +61,54 @@ def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], in
         if load.fleet == fleet:
             found[load.second][load.instance] += value(load)
     return {second: list(loads.values()) for second, loads in found.items()}
+
+
+def by_host(recording: Recording, fleet: str, value: Callable[[HostLoad], float]) -> dict[int, list[float]]:
+    """Return the loads of all instances by window, each divided by its weight: equal at best."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for host in recording.hosts:
+        if host.fleet == fleet:
+            found[host.second].append(value(host) / host.weight)
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Least-squares line through points, and the share of the variance that it explains."""
+
+    slope: float
+    intercept: float
+    r_squared: float
+
+
+def line_through(points: Sequence[tuple[float, float]]) -> Line | None:
+    """Return the line, or None if the points do not determine one: all have the same x."""
+    if not points:
+        return None
+    mean_x, mean_y = (fmean(values) for values in zip(*points, strict=True))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    if spread == 0:
+        return None
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    intercept = mean_y - slope * mean_x
+    total = sum((y - mean_y) ** 2 for _, y in points)
+    missed = sum((y - intercept - slope * x) ** 2 for x, y in points)
+    return Line(slope, intercept, 1 - missed / total if total else 1.0)
+
+
+def rate_by_tasks(recording: Recording, fleet: str) -> list[tuple[float, float]]:
+    """Return the number of tasks and the records per second of each instance in each window."""
+    own = [host for host in recording.hosts if host.fleet == fleet]
+    return [(one.tasks, one.records / WINDOW_SECONDS) for one in own]
+
+
+def mean_rate_by_tasks(recording: Recording, fleet: str) -> list[tuple[float, float]]:
+    """Return the means of `rate_by_tasks` over the run, one point for each instance."""
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    own = [host for host in recording.hosts if host.fleet == fleet]
+    for one, point in zip(own, rate_by_tasks(recording, fleet), strict=True):
+        points[one.instance].append(point)
+    return [(fmean(x for x, _ in some), fmean(y for _, y in some)) for _, some in sorted(points.items())]
 
 
 def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[str]:

@@ -11,11 +11,13 @@ from typing import Any, Final
 from bench.evaluation.rates import LOWEST_SHARE, PEAK, TOPICS, USABLE
 from tests.running import RunningInstance
 
-INSTANCES: Final = 2
+WEIGHTS: Final = (1, 1, 2, 2)
+"""Weight of each instance of a fleet: some hosts are twice as large as others."""
 HEADROOM: Final = 0.2
-FIXED_TASKS: Final = math.ceil(PEAK / (1 - HEADROOM) / USABLE)
-"""Tasks needed for the peak at 20 % headroom if the load were even."""
-FEWEST_TASKS: Final = max(INSTANCES, math.floor(PEAK * LOWEST_SHARE / USABLE))
+_EVEN: Final = sum(WEIGHTS)
+FIXED_TASKS: Final = math.ceil(PEAK / (1 - HEADROOM) / USABLE / _EVEN) * _EVEN
+"""Tasks needed for the peak at 20 % headroom if the load were even, in equal numbers for each weight."""
+FEWEST_TASKS: Final = max(_EVEN, math.floor(PEAK * LOWEST_SHARE / USABLE))
 MOST_TASKS: Final = 2 * FIXED_TASKS
 
 
@@ -60,8 +62,9 @@ class Fleet:
             "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{self.name}",
             "HEADRACE_MIRROR__LEADER__LOAD_PROVIDER": self.kind.provider,
         }
-        for number in range(1, INSTANCES + 1):
-            instance = RunningInstance(f"{self.name}-{number}", folder, environment)
+        for number, weight in enumerate(WEIGHTS, start=1):
+            more = {"HEADRACE_MIRROR__INSTANCE_WEIGHT": str(weight)}
+            instance = RunningInstance(f"{self.name}-{number}", folder, environment | more)
             self.instances.append(instance)
             instance.start()
 
@@ -77,6 +80,11 @@ class Fleet:
                 "metadata": {"owner": "bench"},
             },
         )
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each instance by name."""
+        return {one.name: float(weight) for one, weight in zip(self.instances, WEIGHTS, strict=True)}
 
     def plan(self) -> dict[str, Any]:
         """Return the plan in force."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Final
 
-from bench.evaluation.course import Course
-from bench.evaluation.records import WINDOW_SECONDS, Recording, TaskLoad, WindowLatency
+from bench.evaluation.course import Course, HostLook
+from bench.evaluation.records import WINDOW_SECONDS, HostLoad, Recording, TaskLoad, WindowLatency
 from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from pinot.client import PinotClient, Row
@@ -35,7 +36,31 @@ def recording(client: PinotClient, course: Course, seconds: int, fleets: Sequenc
                 histogram[bucket] += count
     loads = [TaskLoad(*key, *copied) for key, copied in sorted(sizes.items())]
     latencies = [WindowLatency(*key, tuple(found)) for key, found in sorted(counts.items())]
-    return Recording(loads, latencies, course.plans)
+    return Recording(loads, latencies, course.plans, host_loads(course.hosts, loads, whole))
+
+
+def host_loads(looks: Sequence[HostLook], loads: Sequence[TaskLoad], seconds: int) -> list[HostLoad]:
+    """Return what each instance did in each whole window, from the looks at it and the loads of its tasks."""
+    seen: dict[tuple[int, str, str], list[HostLook]] = defaultdict(list)
+    for look in looks:
+        second = int(look.second) // WINDOW_SECONDS * WINDOW_SECONDS
+        if second < seconds:
+            seen[second, look.fleet, look.instance].append(look)
+    copied: dict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for load in loads:
+        sums = copied[load.second, load.fleet, load.instance]
+        sums[0] += load.bytes
+        sums[1] += load.records
+    return [
+        HostLoad(
+            *key,
+            some[0].weight,
+            round(fmean(look.tasks for look in some), 2),
+            sum(look.inbound_bytes for look in some),
+            *copied[key],
+        )
+        for key, some in sorted(seen.items())
+    ]
 
 
 def _rows(client: PinotClient, began_ms: int, since: int, until: int, fleets: Sequence[str]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Plots of a run: load per task, deviation, latency, number of tasks."""
+"""Plots of a run: load per task, deviation, latency, number of tasks, records by tasks of an instance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.evaluation.deviation import by_task, deviation, latency_line, tasks_at
+from bench.evaluation.deviation import (
+    by_task,
+    deviation,
+    latency_line,
+    line_through,
+    mean_rate_by_tasks,
+    rate_by_tasks,
+    tasks_at,
+)
 from bench.evaluation.rates import TASK_BYTES_PER_SECOND
 from bench.evaluation.records import WINDOW_SECONDS, Recording
 
@@ -19,7 +27,8 @@ _GREY: Final = "#718096"
 
 
 def draw(recording: Recording, folder: Path) -> list[Path]:
-    """Write `loads.svg`, `deviation.svg`, `latency.svg` and `tasks.svg`, and return their paths."""
+    """Write `loads.svg`, `deviation.svg`, `latency.svg`, `tasks.svg` and `hosts.svg`, and return their
+    paths."""
     mpl.rcParams["svg.fonttype"] = "none"
     mpl.rcParams["svg.hashsalt"] = "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
@@ -28,6 +37,7 @@ def draw(recording: Recording, folder: Path) -> list[Path]:
         "deviation": deviation_figure(recording),
         "latency": latency_figure(recording),
         "tasks": tasks_figure(recording),
+        "hosts": hosts_figure(recording),
     }
     files = []
     for name, figure in figures.items():
@@ -88,6 +98,28 @@ def tasks_figure(recording: Recording) -> Figure:
         axis.step(seconds, counts, color=_COLOURS.get(fleet, _GREY), label=fleet)
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=8)
+    return figure
+
+
+def hosts_figure(recording: Recording) -> Figure:
+    """Plot records per second against tasks of each instance and window, with the line of the means."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(recording.fleets), sharey=True, sharex=True, squeeze=False)[0]
+    for axis, fleet in zip(axes, recording.fleets, strict=True):
+        points, means = rate_by_tasks(recording, fleet), mean_rate_by_tasks(recording, fleet)
+        colour = _COLOURS.get(fleet, _GREY)
+        axis.plot([x for x, _ in points], [y for _, y in points], ".", markersize=3, color=colour, alpha=0.4)
+        axis.plot([x for x, _ in means], [y for _, y in means], "D", markersize=6, color=colour, label="mean")
+        found = line_through(means)
+        if found is not None:
+            ends = [0.0, max(x for x, _ in points)]
+            heights = [found.intercept + found.slope * x for x in ends]
+            label = f"line of the means, R² {found.r_squared:.2f}"
+            axis.plot(ends, heights, color=_GREY, linewidth=0.8, label=label)
+        axis.set_title(fleet, fontsize=10)
+        axis.set_xlabel("tasks of the instance")
+        axis.legend(fontsize=8)
+    axes[0].set_ylabel("records/s of each instance")
     return figure
 
 

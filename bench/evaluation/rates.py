@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-TASK_BYTES_PER_SECOND: Final = 150_000
+TASK_BYTES_PER_SECOND: Final = 100_000
 """Quota of a task; a task with more load than this falls behind."""
 UTILISATION_PERCENT: Final = 70
 USABLE: Final = TASK_BYTES_PER_SECOND * UTILISATION_PERCENT // 100
-PEAK: Final = 700_000.0
+PEAK: Final = 1_050_000.0
 """Bytes per second of all partitions together at the peak of a wave."""
 LOWEST_SHARE: Final = 0.25
 WAVES: Final = 2
 SHIFTS: Final = 6
 """Intervals of a run; at each boundary some heavy partitions swap ranks with light ones."""
-SWAPPED: Final = 3
-HEAVY: Final = 10
+SWAPPED: Final = 9
+HEAVY: Final = 30
 """Number of top ranks from which partitions are swapped."""
-SKEW: Final = 0.7
+SKEW: Final = 0.55
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Topic:
     record_bytes: int
 
 
-TOPICS: Final = {"orders": Topic(16, 1_000), "clicks": Topic(16, 200), "archive": Topic(8, 4_000)}
+TOPICS: Final = {"orders": Topic(48, 1_000), "clicks": Topic(48, 200), "archive": Topic(24, 4_000)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Results of a run in three small CSV files, read by the report, the plots and the notebook."""
+"""Results of a run in four small CSV files, read by the report, the plots and the notebook."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -46,12 +46,30 @@ class PlanInForce:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLoad:
+    """What an instance did in the window that starts at `second`.
+
+    `tasks`: mean number of its tasks with partitions. `inbound_bytes`: received from the source cluster.
+    """
+
+    second: int
+    fleet: str
+    instance: str
+    weight: float
+    tasks: float
+    inbound_bytes: int
+    bytes: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
-    """Complete results of a run. `seconds`: length of the measured period."""
+    """Complete results of a run. `seconds`: length of the measured period. `hosts`: empty in older runs."""
 
     loads: Sequence[TaskLoad]
     latencies: Sequence[WindowLatency]
     plans: Sequence[PlanInForce]
+    hosts: Sequence[HostLoad] = ()
 
     @property
     def seconds(self) -> int:
@@ -65,7 +83,8 @@ class Recording:
 
 
 def write(recording: Recording, folder: Path) -> None:
-    """Write `tasks.csv`, `latency.csv` and `plans.csv` to the folder, which is created if missing."""
+    """Write `tasks.csv`, `latency.csv`, `plans.csv` and `hosts.csv` to the folder, which is created if
+    missing."""
     folder.mkdir(parents=True, exist_ok=True)
     loads = [(o.second, o.fleet, o.instance, o.task, o.bytes, o.records) for o in recording.loads]
     _write(folder / "tasks.csv", ("second", "fleet", "instance", "task", "bytes", "records"), loads)
@@ -73,6 +92,7 @@ def write(recording: Recording, folder: Path) -> None:
     _write(folder / "latency.csv", ("second", "fleet", "counts"), latencies)
     plans = [(o.second, o.fleet, o.epoch, _BETWEEN.join(o.tasks), o.moved) for o in recording.plans]
     _write(folder / "plans.csv", ("second", "fleet", "epoch", "tasks", "moved"), plans)
+    _write(folder / "hosts.csv", [field.name for field in fields(HostLoad)], map(astuple, recording.hosts))
 
 
 def read(folder: Path) -> Recording:
@@ -89,7 +109,11 @@ def read(folder: Path) -> Recording:
         PlanInForce(float(second), fleet, int(epoch), tuple(tasks.split(_BETWEEN)), int(moved))
         for second, fleet, epoch, tasks, moved in _rows(folder / "plans.csv")
     ]
-    return Recording(loads, latencies, plans)
+    hosts = [
+        HostLoad(int(second), fleet, instance, float(weight), float(tasks), *map(int, sizes))
+        for second, fleet, instance, weight, tasks, *sizes in _rows(folder / "hosts.csv")
+    ]
+    return Recording(loads, latencies, plans, hosts)
 
 
 def _write(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -100,5 +124,8 @@ def _write(file: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def _rows(file: Path) -> list[list[str]]:
+    """Return the lines without the header; empty if the run was recorded before there was such a file."""
+    if not file.exists():
+        return []
     with file.open(newline="") as stream:
         return list(csv.reader(stream))[1:]

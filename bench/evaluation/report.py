@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from bench.evaluation.deviation import (
     Deviation,
-    by_instance,
+    by_host,
     by_task,
     latency_counts,
+    line_through,
     mean_deviation,
+    mean_rate_by_tasks,
+    rate_by_tasks,
     task_seconds,
 )
 from bench.evaluation.records import PlanInForce, Recording
 from mirror.model.metrics import percentile_ms
 
 UNKNOWN: Final = "unknown"
-_WAYS: Final = (("tasks", by_task), ("instances", by_instance))
 _VALUES: Final = ("bytes", "records")
+_OF_HOSTS: Final = {
+    "inbound network": "inbound_bytes",
+    "bytes processed": "bytes",
+    "records processed": "records",
+}
+"""The three metrics of the article, by instance and divided by its weight."""
 
 
 def lines(recording: Recording) -> list[str]:
     """Return a table with a column for each fleet."""
     fleets = recording.fleets
-    rows = [("", fleets)]
-    for kinds, way in _WAYS:
-        for value in _VALUES:
-            found = [mean_deviation(way(recording, fleet, attrgetter(value)).values()) for fleet in fleets]
-            rows.append((f"{value} over {kinds}, deviation/mean", [_coefficient(one) for one in found]))
-            rows.append((f"{value} over {kinds}, largest/mean", [_largest(one) for one in found]))
+    rows: list[tuple[str, Sequence[str]]] = [("", fleets)]
+    for value in _VALUES:
+        over_tasks = [by_task(recording, fleet, attrgetter(value)) for fleet in fleets]
+        rows += _deviations(f"{value} over tasks", over_tasks)
+    for name, value in _OF_HOSTS.items():
+        over_hosts = [by_host(recording, fleet, attrgetter(value)) for fleet in fleets]
+        rows += _deviations(f"{name} over instances", over_hosts)
+    rows += _of_lines(recording)
     for percent in (50, 99):
         found_ms = [percentile_ms(latency_counts(recording, fleet), percent) for fleet in fleets]
         rows.append(
@@ -48,7 +58,29 @@ def lines(recording: Recording) -> list[str]:
     copied = [[o for o in recording.loads if o.fleet == fleet] for fleet in fleets]
     rows.append(("copied, MB", [f"{sum(o.bytes for o in own) / 1e6:.1f}" for own in copied]))
     rows.append(("copied, records", [str(sum(o.records for o in own)) for own in copied]))
-    return [f"  {name:36}" + "".join(f"{value:>14}" for value in values) for name, values in rows]
+    return [f"  {name:42}" + "".join(f"{value:>14}" for value in values) for name, values in rows]
+
+
+def _deviations(
+    label: str, found: Sequence[Mapping[int, Sequence[float]]]
+) -> Iterator[tuple[str, Sequence[str]]]:
+    means = [mean_deviation(windows.values()) for windows in found]
+    yield f"{label}, deviation/mean", [_coefficient(mean) for mean in means]
+    yield f"{label}, largest/mean", [_largest(mean) for mean in means]
+
+
+def _of_lines(recording: Recording) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield how well the tasks of an instance explain its records per second."""
+    for label, way in (("", mean_rate_by_tasks), (", windows", rate_by_tasks)):
+        found = [line_through(way(recording, fleet)) for fleet in recording.fleets]
+        yield (
+            f"records/s more for a task{label}",
+            [UNKNOWN if one is None else f"{one.slope:.0f}" for one in found],
+        )
+        yield (
+            f"R\N{SUPERSCRIPT TWO} of that line{label}",
+            [UNKNOWN if one is None else f"{one.r_squared:.2f}" for one in found],
+        )
 
 
 def audit_lines(audits: Mapping[str, Sequence[Mapping[str, Any]]], written: int) -> list[str]:

@@ -8,25 +8,21 @@
 #
 # CONFIG must set `pmp.job.master = ""` and a `pmp.job.checkpoint_folder` that all machines share. The driver runs
 # here, in the foreground; let a process manager restart it. For Kubernetes see kubernetes.yaml.
+#
+# The driver sends the connectors to the executors. They are the jars that `make setup` fetched, with verified sums;
+# missing ones are fetched. SPARK_CONNECTORS has other paths, separated by commas.
 set -euo pipefail
 
 master=${1:?"usage: $0 MASTER CONFIG [options]"}
 config=${2:?"usage: $0 MASTER CONFIG [options]"}
 shift 2
 here=$(dirname "$(readlink -f "$0")")
-connectors=4.0.0 # the latest version with all modules published
-group=org.apache.spark
-packages=$group:spark-sql-kafka-0-10_2.13:$connectors,$group:spark-avro_2.13:$connectors
-options=()
-if [ -n "${SPARK_CONNECTORS:-}" ]; then
-  options+=(--jars "$SPARK_CONNECTORS") # comma-separated paths, for workers without access to a registry
-else
-  options+=(--packages "$packages")
-fi
+export PYSPARK_DRIVER_PYTHON=${PYSPARK_DRIVER_PYTHON:-$(command -v python)}
+connectors=${SPARK_CONNECTORS:-$("$PYSPARK_DRIVER_PYTHON" "$here/connectors.py")}
+options=(--jars "$connectors")
 if [ "$master" = yarn ]; then
   options+=(--archives "${PACKED_ENVIRONMENT:?"path of a packed environment"}#environment")
   export PYSPARK_PYTHON=./environment/bin/python # for the workers
 fi
-export PYSPARK_DRIVER_PYTHON=${PYSPARK_DRIVER_PYTHON:-$(command -v python)}
 export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$PYSPARK_DRIVER_PYTHON}
 exec spark-submit --master "$master" --deploy-mode client "${options[@]}" "$@" "$here/submitted.py" --config "$config"

@@ -148,6 +148,7 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
     instance = [family for collector in collectors for family in collector.collect()]
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)
+    job.set_executors(0)
     return {
         "Metrics of an instance": [_described(one, getattr(one, "_labelnames", ())) for one in instance],
         "Metrics of the monitor": list(_registered(AlertMetrics().registry)),

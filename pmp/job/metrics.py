@@ -45,6 +45,8 @@ class JobMetrics:
         self._batch = self._gauge("batch_duration_seconds", "Duration of the latest batch")
         self._last = self._gauge("last_batch_timestamp_seconds", "End of the latest batch with records")
         self._restarts = self._counter("restarts", "Restarts of queries after failures")
+        self._executors: Gauge | None = None
+        self._lost_executors: Counter | None = None
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
@@ -57,6 +59,23 @@ class JobMetrics:
         up = Gauge("headrace_pmp_rollup_up", "1 while hourly rollups succeed", registry=self.registry)
         up.set_function(lambda: float(healthy()))
         self.registry.register(_RollupRows(rows))
+
+    def set_executors(self, active: int) -> None:
+        """Set how many executors the application has. Not exported before the first call: local mode has
+        none."""
+        if self._executors is None:
+            self._executors = Gauge(
+                "headrace_pmp_executors", "Executors of the Spark application", registry=self.registry
+            )
+            self._lost_executors = Counter(
+                "headrace_pmp_lost_executors", "Executors that ended or disconnected", registry=self.registry
+            )
+        self._executors.set(active)
+
+    def count_lost_executor(self) -> None:
+        """Count an executor that ended or disconnected."""
+        assert self._lost_executors is not None, "set_executors comes first"
+        self._lost_executors.inc()
 
     def set_up(self, cluster: str, is_up: bool) -> None:
         """Set whether the cluster is being read."""

@@ -29,6 +29,7 @@ from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
 from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
+from pmp.job.executors import executors_of, watch_of
 from pmp.job.first_samples import awaited
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
@@ -41,6 +42,8 @@ _AT_ONCE: Final = 8
 """Maximum number of queries starting at a time: each waits for the driver to plan it and create its
 folder."""
 _TICK_SECONDS: Final = 0.5
+_EXECUTORS_SECONDS: Final = 2.0
+"""Interval between looks at the executors: each takes a millisecond an executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
 """Spark reports every 10 s even when idle; only a batch in progress may be silent for longer."""
@@ -82,6 +85,7 @@ class PmpService:
         self._configuration = configuration
         self._clock = clock
         self._metrics = metrics or JobMetrics()
+        self._executors = watch_of(session, self._metrics)
         self._stopped = stopped or threading.Event()
         self._thread: threading.Thread | None = None
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pmp-start")
@@ -89,6 +93,7 @@ class PmpService:
         self._running: dict[str, RunningQuery] = {}
         self._settings: PmpSettings | None = None
         self._next_reload = 0.0
+        self._next_look = 0.0
         self._refused = ""
         self._outages: RepeatedErrors[str] = RepeatedErrors()
         self._waits: RepeatedErrors[str] = RepeatedErrors()
@@ -138,22 +143,29 @@ class PmpService:
         """Handle an error outside the queries of clusters."""
         if is_alive(self._session):
             self.failure = error
-            _log.exception("job failed")
+            if not isinstance(error, HeadraceError):
+                _log.exception("job failed")
         elif self._stopped.wait(_SIGNAL_SECONDS):
             _log.info("Spark was stopped by the signal; the next start repeats unfinished batches")
         else:
             self.failure = AnalyticsError(
                 "Spark ended unexpectedly",
-                advice=f"{self._more_in_log} If it lacked memory, raise pmp.job.driver_memory; "
-                "start the job again: it resumes from its checkpoint",
+                advice=f"{self._more_in_log} If it lacked memory, raise {self._driver_memory}; "
+                "start the job again: it resumes from its checkpoint".strip(),
             )
             self.failure.__cause__ = error
 
     @property
     def _more_in_log(self) -> str:
         """Reference to Spark's log for operators; empty without a log file."""
-        job = self._known_settings.job
-        return f"Spark's own log is {job.spark_log}." if job.master and job.spark_log else ""
+        log = self._known_settings.job.written_log
+        return f"Spark's own log is {log}." if log else ""
+
+    @property
+    def _driver_memory(self) -> str:
+        """Setting of the driver's heap."""
+        is_ours = bool(self._known_settings.job.master)
+        return "pmp.job.driver_memory" if is_ours else "--driver-memory of spark-submit"
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
@@ -167,6 +179,9 @@ class PmpService:
             else:
                 self._refused = ""
             self._next_reload = now + self._known_settings.job.reload_interval_seconds
+        if self._executors is not None and now >= self._next_look:
+            self._executors.look(executors_of(self._session), now)
+            self._next_look = now + _EXECUTORS_SECONDS
         for name, running in self._running.items():
             if running.starting is not None:
                 self._take_over(name, running, running.starting)

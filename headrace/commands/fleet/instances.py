@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
@@ -11,15 +11,25 @@ from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import print_json, print_table
 from mirror.wording import counted
 
+NONE_JOINED: Final = "no instance has joined the service"
+
 
 def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List instances with their health, the leader first."""
+    """List instances with their health, the leader first.
+
+    Exits with 1 if no instance has joined the service yet."""
     found = connect(at, config).get("/v1/instances")
     if as_json:
         print_json(found)
-        return
-    columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]
-    print_table(counted(len(found), "instance"), columns, [_row(one) for one in found])
+    elif found:
+        columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]
+        print_table(counted(len(found), "instance"), columns, [_row(one) for one in found])
+    if not found:
+        from mirror.errors import HeadraceError
+
+        raise HeadraceError(
+            NONE_JOINED, advice="wait some seconds; headrace doctor and the log have the reason"
+        )
 
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
     Datastreams with the worst problem come first. Parts that cannot be fetched are shown as unknown. Exits
     with 1 if a datastream is late, stuck, quarantined or will lose records within hours, if an instance is
-    unhealthy, or if a part is unknown; otherwise with 0.
+    unhealthy, if none has joined, or if a part is unknown; otherwise with 0.
     """
     found, unknown = _ask(connect(at, config))
     rows = list(_rows(found))
@@ -47,8 +47,9 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         _show_datastreams(found, rows)
         for part, why in unknown.items():
             console().print(f"{part}: unknown: {why}", soft_wrap=True)
-    is_well = all(one["health"] and one["health"]["is_well"] for one in found.get("instances", ()))
-    if unknown or not is_well or any(row["severity"].is_bad for row in rows):
+    instances = found.get("instances", ())
+    is_well = all(instance["health"] and instance["health"]["is_well"] for instance in instances)
+    if unknown or not instances or not is_well or any(row["severity"].is_bad for row in rows):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -76,7 +77,7 @@ def _show_instances(found: Mapping[str, Any]) -> None:
         (instance["name"] for instance in instances if (instance["health"] or {}).get("is_leading")), None
     )
     states = Counter(map(instance_state, instances)).most_common()
-    counts = ", ".join(f"{number} {state}" for state, number in states)
+    counts = ", ".join(f"{number} {state}" for state, number in states) or "none has joined"
     console().print(f"instances: {counts}; {f'{leader} leads' if leader else 'no leader'}")
     for instance in instances:
         for trouble in instance_troubles(instance):

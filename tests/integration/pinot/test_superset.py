@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from deploy.superset.bundle import files, main
+from deploy.superset.bundle import USABLE, files, main
 from pinot.partitions.rollups import HOUR_MS
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS
 from stack.pinot import PinotServer
@@ -44,9 +44,10 @@ def test_every_chart_has_something_to_show(
     for title, answer in answers.items():
         assert answer["error"] is None, f"{title}: {answer}"
         assert answer["rows"], title
-    busiest = [one for one in answers["Busiest partitions"]["rows"] if one["cluster"] == cluster]
+    busiest = [one for one in answers["Offending partitions"]["rows"] if one["cluster"] == cluster]
     assert [(one["kafka_partition"], one["samples"]) for one in busiest] == [(0, 3), (1, 3)]
-    for title, by in (("Busiest partitions", "p95_bytes_per_second"), ("Skewed topics", "skew")):
+    assert [one["share_of_a_task"] for one in busiest] == [9e6 / USABLE, 1e6 / USABLE]
+    for title, by in (("Offending partitions", "share_of_a_task"), ("Skewed topics", "skew")):
         shown = [one[by] for one in answers[title]["rows"]]
         assert shown == sorted(shown, reverse=True), f"{title}: not in descending order"
     (skewed,) = [one for one in answers["Skewed topics"]["rows"] if one["cluster"] == cluster]

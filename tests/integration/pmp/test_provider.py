@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from headrace.__main__ import main
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef
@@ -26,6 +29,7 @@ from pinot.time_range import TimeRange
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.loads.provider import PinotLoadProvider, ProviderInputs
 from pmp.settings import PmpSettings, ProviderSettings
+from stack.pinot import PinotServer
 from stack.ports import free_ports
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
 from tests.servers import KafkaPair
@@ -367,3 +371,28 @@ def test_a_growth_from_before_the_window_counts_for_its_share_and_silence_is_mar
     assert [load.rate_source for load in loads] == [RateSource.SLOPE, RateSource.PARTIAL, RateSource.HELD]
     assert [load.age_ms(NOW) for load in loads] == [0, 0, 30_000]
     assert [note.partition(":")[0] for note in report.notes] == ["held", "partial"]
+
+
+def test_the_command_says_how_many_loads_are_held(
+    metrics_world: MetricsWorld,
+    pinot_server: PinotServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = fresh_name("held")
+    put_orders(metrics_world, cluster, 0, 1)
+    put_orders(metrics_world, cluster, 2, newest_ms=NOW - 120_000)
+    config = tmp_path / "headrace.toml"
+    config.write_text(
+        f'[pinot]\ncontroller = "{pinot_server.controller_address}"\nbroker = "{pinot_server.broker_address}"'
+    )
+    words = ["pmp", "loads", "--cluster", cluster, "--at", str(NOW + 20_000), "--window", "10m", "--json"]
+    monkeypatch.setattr(sys, "argv", ["headrace", *words, "--config", str(config)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    shown = capsys.readouterr()
+    assert [row["rate_source"] for row in json.loads(shown.out)].count("held") == 1
+    (note,) = [line for line in shown.err.splitlines() if "held" in line]
+    assert " 1 of 3 " in note

@@ -60,7 +60,9 @@ def test_a_dataset_is_its_table(table: Table) -> None:
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_what_is_asked_is_of_columns_that_there_are(table: Table) -> None:
     known = {one.name for one in table.columns}
-    for expression in METRICS[table.name].values():
+    (found,) = [one for one in of("datasets") if one["table_name"] == table.name]
+    assert len(found["metrics"]) == len(METRICS[table.name])
+    for expression in (one["expression"] for one in found["metrics"]):
         named = set(re.findall(r"[a-z_]+(?![a-z_(])", expression)) - {"", "count"}
         assert named <= known
 
@@ -89,3 +91,52 @@ def test_the_dashboard_shows_every_chart_once() -> None:
             assert one["id"] == name
             assert set(one["children"]) <= set(position)
             assert set(one.get("parents", ())) <= set(position)
+
+
+def test_the_first_chart_is_coloured_by_the_share_of_a_task() -> None:
+    (dashboard,) = of("dashboards")
+    position = dashboard["position"]
+    _, leading, _ = (position[row]["children"] for row in position["GRID_ID"]["children"])
+    first = next(one for one in of("charts") if one["uuid"] == position[leading[0]]["meta"]["uuid"])
+    rules = first["params"]["conditional_formatting"]
+    assert [one.get("targetValue", one.get("targetValueLeft")) for one in rules] == [0.5, 1.0]
+    assert {one["column"] for one in rules} == {first["params"]["timeseries_limit_metric"]}
+    assert first["params"]["metrics"][0] == rules[0]["column"]
+
+
+def test_every_axis_has_a_title_and_every_table_is_without_bars() -> None:
+    for one in of("charts"):
+        if one["viz_type"] == "table":
+            assert one["params"]["show_cell_bars"] is False
+        else:
+            assert one["params"]["x_axis_title"]
+            assert one["params"]["y_axis_title"]
+            assert one["params"]["y_axis_format"]
+
+
+def test_metrics_have_headings_with_units() -> None:
+    for dataset in of("datasets"):
+        for one in dataset["metrics"]:
+            unit = {"_per_second": "bytes/s", "_ms": "ms"}
+            for ending, text in unit.items():
+                assert not one["metric_name"].endswith(ending) or text in one["verbose_name"]
+
+
+def test_an_archive_has_the_given_capacity_and_the_folder_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.superset.bundle.FOLDER", tmp_path / "files")
+    packed = tmp_path / "headrace.zip"
+    main(["--usable", "123456", str(packed)])
+    with ZipFile(packed) as found:
+        texts = {name: found.read(name).decode() for name in found.namelist()}
+    assert "123456.0" in texts["headrace/datasets/Pinot/partitionMetrics.yaml"]
+    assert "123,456" in texts["headrace/dashboards/Headrace.yaml"]
+    assert "123456" not in (tmp_path / "files/datasets/Pinot/partitionMetrics.yaml").read_text()
+
+
+@pytest.mark.parametrize("usable", ["0", "-1", "x", "1.5", ""])
+def test_a_capacity_that_is_none_is_refused(usable: str) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main([f"--usable={usable}"])
+    assert refused.value.code == 2

@@ -233,3 +233,27 @@ def test_the_advice_counts_one_hour_as_one(site: Site, headrace: Headrace) -> No
     said = " ".join(headrace("monitor", "advise").out.split())
     assert "day: unknown" in said
     assert re.search(r"\b1 h\b.*\b1 task-hour\b", said)
+
+
+@pytest.mark.parametrize("command", ["instances", "status"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_service_that_no_instance_has_joined_is_no_success(
+    site: Site, serve: Serve, headrace: Headrace, command: str, options: list[str]
+) -> None:
+    service = InProcess(site.app)
+
+    class Young(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path == "/v1/instances":
+                return httpx.Response(200, json=[], request=request)
+            return service.handle_request(request)
+
+    serve(Young())
+    shown = headrace(command, *options)
+    assert shown.code == 1
+    assert "joined" in shown.out + shown.err or options
+    if options:
+        found = json.loads(shown.out)
+        assert (found if command == "instances" else found["instances"]) == []
+    else:
+        assert "0 instances" not in shown.out

@@ -1,0 +1,131 @@
+"""Executors of the Spark application: which were lost, and whether any remains.
+
+Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application whose last
+executor is gone only waits: for a worker, or forever, for a master that has restarted without its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from pyspark.sql import SparkSession
+
+from mirror.errors import AnalyticsError
+from pmp.job.metrics import JobMetrics
+
+_log = structlog.get_logger(__name__)
+
+_DRIVER: Final = "driver"
+_RELEASED: Final = "killed by driver"
+"""Part of the reason for an executor that dynamic allocation released."""
+_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
+_SHORTEST_ABSENCE_SECONDS: Final = 15.0
+"""Executors start within this time, if workers have free cores."""
+_LONGEST_ABSENCE_SECONDS: Final = 300.0
+_LOCAL: Final = "local"
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An executor that the application has or had."""
+
+    name: str
+    address: str
+    is_active: bool = True
+    removal: str = ""
+    """Spark's reason for its removal; empty while it is active."""
+
+
+class ExecutorWatch:
+    """Reports lost executors once each, and for how long there has been none."""
+
+    def __init__(self, metrics: JobMetrics, *, is_dynamic: bool = False) -> None:
+        """`is_dynamic`: Spark releases idle executors, so that having none is no fault."""
+        self._metrics = metrics
+        self._is_dynamic = is_dynamic
+        self._lost: set[str] = set()
+        self._none_since: float | None = None
+        self._is_told = False
+        self._had_any = False
+
+    def look(self, executors: Iterable[Executor], now: float) -> None:
+        """Compare with the last look. `now`: monotonic seconds. Raises AnalyticsError if the application had
+        executors and has had none for five minutes."""
+        known = list(executors)
+        active = sum(one.is_active for one in known)
+        self._metrics.set_executors(active)
+        for one in known:
+            if not one.is_active and one.name not in self._lost:
+                self._lost.add(one.name)
+                self._note_loss(one, active)
+        self._had_any = self._had_any or bool(known)
+        if active or self._is_dynamic:
+            self._end_absence(now)
+        else:
+            self._judge_absence(now)
+
+    def _note_loss(self, executor: Executor, remaining: int) -> None:
+        if self._is_dynamic and _RELEASED in executor.removal:
+            return
+        self._metrics.count_lost_executor()
+        _log.warning(
+            "executor lost; Spark repeats its tasks",
+            executor=executor.name,
+            address=executor.address,
+            reason=" ".join(executor.removal.split())[:200],
+            remaining=remaining,
+        )
+
+    def _end_absence(self, now: float) -> None:
+        if self._is_told and self._none_since is not None:
+            _log.info("executors started", seconds=round(now - self._none_since))
+        self._none_since, self._is_told = None, False
+
+    def _judge_absence(self, now: float) -> None:
+        if self._none_since is None:
+            self._none_since = now
+        absent = now - self._none_since
+        if absent >= _SHORTEST_ABSENCE_SECONDS and not self._is_told:
+            self._is_told = True
+            _log.warning(
+                "no executor: samples wait",
+                advice="start a Spark worker with free cores and memory. A master that restarted without its "
+                f"state gives this application none; the job ends after {_LONGEST_ABSENCE_SECONDS:.0f} s to "
+                "register again",
+            )
+        if absent >= _LONGEST_ABSENCE_SECONDS and self._had_any:
+            raise AnalyticsError(
+                f"no Spark executor for {_LONGEST_ABSENCE_SECONDS:.0f} s",
+                advice="check Spark's master and workers, and start the job again: it resumes from its "
+                "checkpoint",
+            )
+
+
+def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None:
+    """Return a watch for the application of a session; None in local mode, which has no executors."""
+    context = session.sparkContext
+    if str(context.master).startswith(_LOCAL):
+        return None
+    is_dynamic = context.getConf().get(_DYNAMIC, "false") == "true"
+    return ExecutorWatch(metrics, is_dynamic=is_dynamic)
+
+
+def executors_of(session: SparkSession) -> list[Executor]:
+    """Return the executors that Spark remembers, up to 100 lost ones included. Raises the errors in `GONE` if
+    Spark has ended."""
+    context: Any = session.sparkContext
+    return list(_executors(context._jsc.sc().statusStore().executorList(False)))  # noqa: SLF001 no other way
+
+
+def _executors(summaries: Any) -> Iterator[Executor]:
+    found = summaries.iterator()
+    while found.hasNext():
+        one = found.next()
+        if one.id() != _DRIVER:
+            reason = one.removeReason()
+            yield Executor(
+                one.id(), one.hostPort(), bool(one.isActive()), reason.get() if reason.isDefined() else ""
+            )
