@@ -90,8 +90,8 @@ def judged(answer: Freshness | Exception, before: LoadStatus | None, now_ms: int
 def _of_those_behind(answer: Freshness) -> str:
     if not answer.behind:
         return ""
-    of_all = "" if answer.measured is None else f" of {answer.measured}"
-    return f"; {answer.behind}{of_all} partitions are behind: their loads are lower bounds"
+    behind = f"{answer.behind}" if answer.measured is None else f"{answer.behind} of {answer.measured}"
+    return f"; partitions behind: {behind}; their loads are lower bounds"
 
 
 class LoadWatch:
