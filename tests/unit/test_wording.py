@@ -31,7 +31,6 @@ EXEMPT: Final = {
     "kind",
     "new.group",
     "observations",
-    "of",
     "rate",
     "self._name",
     "self.name",
