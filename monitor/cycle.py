@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -26,6 +26,7 @@ from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
 
 _log = structlog.get_logger(__name__)
+_LONGEST_REST_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,10 @@ class MonitorCycle:
         self._window = window_seconds
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
+        self._failure: HeadraceError | None = None
+        """Last failure to read measurements. As long as that took, they are not read again: meanwhile the
+        states of partitions are reported without waiting for them."""
+        self._retries_at = 0.0
         self._alone = SourcesAlone()
         self._inquiry = Inquiry()
         self._rebalancing = Rebalancing(service, policy.acting, clock)
@@ -146,6 +151,21 @@ class MonitorCycle:
         return findings
 
     def _judged(
+        self, subjects: Mapping[DatastreamName, ObjectiveSubject]
+    ) -> dict[DatastreamName, LatencyVerdict]:
+        if self._failure is not None and self._clock.monotonic() < self._retries_at:
+            raise self._failure
+        began = self._clock.monotonic()
+        try:
+            found = self._measured(subjects)
+        except HeadraceError as error:
+            now = self._clock.monotonic()
+            self._failure, self._retries_at = error, now + min(now - began, _LONGEST_REST_SECONDS)
+            raise
+        self._failure = None
+        return found
+
+    def _measured(
         self, subjects: Mapping[DatastreamName, ObjectiveSubject]
     ) -> dict[DatastreamName, LatencyVerdict]:
         windows = windows_of(subjects.values(), self._window)

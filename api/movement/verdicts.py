@@ -25,7 +25,9 @@ _IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
 """A lane that is late so soon after its start has been behind since then."""
 _EXPLAINS_SECONDS: Final = 600.0
-"""A worker process lost longer ago does not explain a current backlog."""
+"""A process lost longer ago does not explain a current backlog."""
+_RECENT_SECONDS: Final = 60.0
+"""A process lost since then explains records that were late, also if the lane is no longer behind."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
@@ -66,7 +68,8 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of a copying lane's backlog; None if it has none, or was in time since it started.
+    """Return the origin of a copying lane's backlog; None if it has none, or was in time since it started and
+    no process was lost in the last minute.
     `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
@@ -74,10 +77,11 @@ def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin |
         return None
     if age_ms is not None and excuse.covers(now_ms - age_ms):
         return BacklogOrigin.CREATION if now_ms - age_ms < excuse.before_ms else BacklogOrigin.PAUSE
-    if not _is_behind_since(lane, since, now):
+    is_recent = lane.loss is not None and now - lane.loss.at < _RECENT_SECONDS
+    if not is_recent and not _is_behind_since(lane, since, now):
         return None
-    if lane.lost_at is not None and now - lane.lost_at < _EXPLAINS_SECONDS:
-        return BacklogOrigin.WORKER
+    if lane.loss is not None and now - lane.loss.at < _EXPLAINS_SECONDS:
+        return BacklogOrigin.WORKER if lane.loss.instance is None else BacklogOrigin.INSTANCE
     if lane.recovered:
         return BacklogOrigin.OUTAGE
     after_ms = now_ms - (now - since) * 1000 - excuse.name
@@ -99,5 +103,12 @@ def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
 def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
     """Return the start of the backlog in epoch ms; None without a backlog."""
     origin = backlog_origin(lane, now, now_ms)
-    at = lane.lost_at if origin is BacklogOrigin.WORKER else lane.since
+    is_lost = origin in (BacklogOrigin.WORKER, BacklogOrigin.INSTANCE) and lane.loss is not None
+    at = lane.loss.at if is_lost and lane.loss is not None else lane.since
     return None if origin is None or at is None else int(now_ms - (now - at) * 1000)
+
+
+def lost_instance(lane: LaneStatus, now: float, now_ms: int) -> str | None:
+    """Return the instance whose loss has left the backlog; None for any other origin."""
+    is_lost = backlog_origin(lane, now, now_ms) is BacklogOrigin.INSTANCE
+    return lane.loss.instance if is_lost and lane.loss is not None else None

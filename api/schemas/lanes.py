@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.movement.verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied
+from api.movement.verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied, lost_instance
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -152,11 +152,13 @@ class LaneAnswer(BaseModel):
     """Movement of the lane's position; null if unknown."""
     backlog: str | None = None
     """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
-    outage, worker (lost process), restart (of an instance, or a move); null if it has no backlog or was in
-    time since it started."""
+    outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
+    if it has no backlog, or was in time since it started and no process was lost in the last minute."""
     backlog_since_ms: int | None = None
-    """Time at which the worker process was lost or, for other origins, at which the lane started to copy
-    (epoch ms)."""
+    """Time at which the worker process or the session was lost or, for other origins, at which the lane
+    started to copy (epoch ms)."""
+    lost_instance: str | None = None
+    """Instance that lost its session, if the origin is `instance`."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
@@ -186,6 +188,7 @@ class LaneAnswer(BaseModel):
             movement=MovementAnswer.from_lane(state, now, now_ms),
             backlog=backlog_origin(state, now, now_ms),
             backlog_since_ms=backlog_since_ms(state, now, now_ms),
+            lost_instance=lost_instance(state, now, now_ms),
         )
 
     @classmethod

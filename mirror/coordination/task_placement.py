@@ -70,7 +70,7 @@ def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
     """Return the record of absent and leaving instances for the next plan."""
-    here = {one.name for one in staying(live)}
+    here, present = {one.name for one in staying(live)}, {one.name for one in live}
     remembered = {
         name: departure
         for name, departure in plan.departed.items()
@@ -79,7 +79,8 @@ def departures(
     for name, placements in plan.by_instance.items():
         if name is not None and name not in here:
             before = remembered[name].tasks if name in remembered else frozenset()
-            remembered[name] = Departure(now_ms, before | {placement.task for placement in placements})
+            tasks = before | {placement.task for placement in placements}
+            remembered[name] = Departure(now_ms, tasks, is_lost=name not in present)
     return remembered
 
 

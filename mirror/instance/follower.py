@@ -263,7 +263,7 @@ class Follower:
             return
         _log.warning("giving up all lanes", reason=why)
         self._note_given_up(why)
-        self._supervisor.kill_all()
+        self._supervisor.kill_all(self._me.name)
         self._me = None
         self._members.look_again()
         self._plan_executor.reset()

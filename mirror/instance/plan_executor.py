@@ -33,7 +33,7 @@ from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.lease import Lease
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
-from mirror.instance.workers.lane_table import LanePhase
+from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import held_back_of, troubles_of
 from mirror.model.datastreams.datastream import Datastream
@@ -51,6 +51,8 @@ _RESTS: Final = 4
 """Multiple of the time taken to read the definitions until they are read again: under constant changes, most
 of the interpreter's time remains for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
+_TAKEN_OVER_MS: Final = 60_000
+"""Time after the loss of an instance in which lanes start because of it."""
 
 
 @dataclass(frozen=True)
@@ -295,8 +297,17 @@ class PlanExecutor:
         if taken:
             _log.warning("lanes taken over without release", lanes=taken)
         self._supervisor.extend_lease(self._lease.ends_at())  # no lane copies without a lease
-        self._supervisor.start_lanes(found.start, self.epoch)
+        self._supervisor.start_lanes(found.start, self.epoch, self._loss())
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
+
+    def _loss(self) -> LaneLoss | None:
+        """Return the loss of an instance because of which lanes start now; None if none was lost recently."""
+        now_ms = self._clock.now_ms()
+        lost = [(one.left_ms, name) for name, one in self._plan.plan.departed.items() if one.is_lost]
+        left_ms, name = max(lost, default=(0, None))
+        if name is None or now_ms - left_ms > _TAKEN_OVER_MS:
+            return None
+        return LaneLoss(self._clock.monotonic() - (now_ms - left_ms) / 1000, name)
 
 
 def _describes(plan: Plan) -> tuple[object, object]:

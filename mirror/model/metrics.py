@@ -142,7 +142,8 @@ SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.
 class ChangeKind(StrEnum):
     """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or no longer is.
     REQUEST: a request that cannot be executed. LOADS: the loads of a source cluster are stale or unavailable,
-    or available again. COMMAND: an operator's action on a datastream."""
+    or available again. COMMAND: an operator's action on a datastream. INSTANCE: an instance lost its
+    session."""
 
     PLAN = "plan"
     DATASTREAM = "datastream"
@@ -151,6 +152,7 @@ class ChangeKind(StrEnum):
     REQUEST = "request"
     LOADS = "loads"
     COMMAND = "command"
+    INSTANCE = "instance"
     OTHER = "other"
     """A kind written by a newer version."""
 

@@ -48,10 +48,12 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. It gets them back if it returns in time."""
+    """Tasks that an instance ran when it left. It gets them back if it returns in time. `is_lost`: it did not
+    leave, but lost its session."""
 
     left_ms: int
     tasks: frozenset[TaskName]
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         hold=_hold(one.get("held_back")),
         origin=_origin(one.get("backlog")),
         origin_ms=one.get("backlog_since_ms"),
+        lost=one.get("lost_instance") or "",
         timestamp_offset=one.get("timestamp_offset_seconds"),
     )
 

@@ -11,7 +11,7 @@ from typing import Final
 import fastavro
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_fixed
 
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings
@@ -42,13 +42,14 @@ _MOST_ROWS: Final = 1_000_000
 verdicts."""
 
 
-def _passing() -> Retrying:
-    """Return the retry policy for moved leaders; time-outs are not retried, because they take long
-    already."""
+def _passing(patience_seconds: float) -> Retrying:
+    """Return the retry policy for moved leaders; time-outs and other failures that took long are not
+    retried."""
     is_passing = retry_if_exception(
         lambda error: isinstance(error, Unreachable) and not isinstance(error, TimedOut)
     )
-    return Retrying(retry=is_passing, stop=stop_after_attempt(3), wait=wait_fixed(0.3), reraise=True)
+    stop = stop_after_attempt(3) | stop_after_delay(patience_seconds / 2)
+    return Retrying(retry=is_passing, stop=stop, wait=wait_fixed(0.3), reraise=True)
 
 
 class TopicMeasurements:
@@ -132,7 +133,7 @@ class TopicMeasurements:
             self._longest_ms = length_ms
         if is_new or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
             self._answered.clear()
-            for attempt in _passing():
+            for attempt in _passing(self._patience):
                 with attempt:
                     self._look(now_ms - self._longest_ms)
             self._looked_ms = now_ms

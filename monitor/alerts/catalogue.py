@@ -34,6 +34,10 @@ SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
 """A source cluster does not respond: one alert for all of its datastreams."""
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
 """A destination cluster does not respond: one alert for all of its datastreams."""
+PROCESS_LOST: Final = AlertKind("HeadraceProcessLost", Severity.CRITICAL)
+"""Records are late since an instance or a worker process was lost: one alert for all datastreams."""
+BROKERS_THROTTLE: Final = AlertKind("HeadraceBrokersThrottle", Severity.CRITICAL)
+"""Records are late because brokers of a cluster throttle: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
 """The source has lost records, copied or not."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
@@ -69,6 +73,8 @@ CATALOGUE: Final = (
     PAUSED,
     SOURCE_AWAY,
     DESTINATION_AWAY,
+    PROCESS_LOST,
+    BROKERS_THROTTLE,
     TRUNCATED,
     RECREATED,
     TRANSACTION,

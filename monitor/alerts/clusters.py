@@ -1,6 +1,7 @@
-"""Alerts of clusters that do not respond. Pure.
+"""Alerts of faults that affect several datastreams: clusters that do not respond, brokers that throttle, and
+processes that were lost. Pure.
 
-A cluster has one alert, however many datastreams it blocks. The alerts of these datastreams are held back
+A fault has one alert, however many datastreams it affects. The alerts of these datastreams are held back
 meanwhile and, if the alert of the cluster has fired, until they have caught up. Idle datastreams do not count
 and cause no alert.
 """
@@ -12,11 +13,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mirror.model.datastreams.lanes import NO_WORKER, SILENT_WORKER, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
-from monitor.alerts.catalogue import DESTINATION_AWAY, SOURCE_AWAY
-from monitor.causes.diagnosis import Cause
+from monitor.alerts.catalogue import BROKERS_THROTTLE, DESTINATION_AWAY, PROCESS_LOST, SOURCE_AWAY
+from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
@@ -27,17 +29,23 @@ AWAY: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.DESTINATION_AWAY: DESTINATION_AWAY,
 }
 _ROLES: Final = {SOURCE_AWAY: "source", DESTINATION_AWAY: "destination"}
+_OF_PROCESSES: Final = frozenset({Cause.INSTANCE_LOST, Cause.WORKER_LOST})
 _UNANSWERED: Final = {
     Cause.SOURCE_BOUND: (SOURCE_AWAY, "fetch_unanswered_seconds"),
+    Cause.SOURCE_AWAY: (SOURCE_AWAY, "fetch_unanswered_seconds"),
     Cause.DESTINATION_BOUND: (DESTINATION_AWAY, "produce_unanswered_seconds"),
+    Cause.DESTINATION_AWAY: (DESTINATION_AWAY, "produce_unanswered_seconds"),
 }
-_BEHIND: Final = frozenset({MovementState.CATCHING_UP, MovementState.WARN, MovementState.THROTTLED})
+_BEHIND: Final = frozenset(
+    {MovementState.CATCHING_UP, MovementState.WARN, MovementState.THROTTLED, MovementState.STALL}
+)
 _NAMES_SHOWN: Final = 20
 
 
 class Fault(NamedTuple):
-    """A datastream blocked by a cluster. `partitions`: number of partitions known to wait for it; `text`:
-    description of the worst partition. `is_idle`: no records wait or arrive."""
+    """A datastream affected by a fault that others may share. `partitions`: number of partitions known to
+    wait for a cluster; `text`: description of the worst partition. `is_idle`: no records wait or arrive.
+    `is_told`: its own alert began with the fault, so that it needs no other one."""
 
     name: DatastreamName
     kind: AlertKind
@@ -47,6 +55,7 @@ class Fault(NamedTuple):
     text: str
     since_ms: int | None
     is_idle: bool = False
+    is_told: bool = False
 
     @property
     def key(self) -> AlertKey:
@@ -61,8 +70,11 @@ def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMov
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
         found += [_cluster_fault(name, one, count) for count in states]
-        if not states and (finding := findings.get(name)) is not None:
-            found += _unanswered(name, one, finding)
+        if lost := [count for count in one.movement.states if _has_no_process(count)]:
+            found += [_stopped(name, count) for count in lost]
+            continue
+        if not states and (finding := findings.get(name)) is not None and finding.diagnosis is not None:
+            found += _diagnosed(name, one, finding.diagnosis)
     return found
 
 
@@ -74,14 +86,28 @@ def _cluster_fault(name: DatastreamName, datastream_states: DatastreamStates, co
     return Fault(name, kind, cluster, count.partitions, count.worst, text, since_ms, count.is_idle)
 
 
-def _unanswered(
-    name: DatastreamName, datastream_states: DatastreamStates, finding: TurnResult
+def _has_no_process(count: StateCount) -> bool:
+    return count.state is MovementState.STOP and count.reason.startswith((SILENT_WORKER, NO_WORKER))
+
+
+def _stopped(name: DatastreamName, count: StateCount) -> Fault:
+    text = f"{count.worst}: {count.reason}"
+    return Fault(name, PROCESS_LOST, "", count.partitions, count.worst, text, count.since_ms, count.is_idle)
+
+
+def _diagnosed(
+    name: DatastreamName, datastream_states: DatastreamStates, found: Diagnosis
 ) -> Iterator[Fault]:
-    cause = finding.diagnosis
-    if cause is not None and cause.cause in _UNANSWERED:
-        kind, figure = _UNANSWERED[cause.cause]
-        if figure in cause.evidence:
-            yield Fault(name, kind, _cluster(datastream_states, kind), 0, "", cause.sentence, None)
+    if found.cause in _UNANSWERED:
+        kind, figure = _UNANSWERED[found.cause]
+        if figure in found.evidence:
+            yield Fault(name, kind, _cluster(datastream_states, kind), 0, "", found.sentence, None)
+    elif found.cause in _OF_PROCESSES:
+        yield Fault(name, PROCESS_LOST, "", 0, "", found.sentence, None)
+    elif found.cause is Cause.BROKER_QUOTA:
+        is_source = found.evidence.get("quota") == QuotaOwner.SOURCE.value
+        cluster = datastream_states.cluster if is_source else datastream_states.destination
+        yield Fault(name, BROKERS_THROTTLE, cluster, 0, "", found.sentence, None)
 
 
 def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
@@ -89,18 +115,20 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind. `Conditions` sets their start."""
+    """Yield one alert per cluster and kind that lists all blocked datastreams, unless each of them has its
+    own alert. `Conditions` sets their start."""
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for fault in faults:
         if not fault.is_idle:
             by_key[fault.key].append(fault)
     for each in by_key.values():
+        if all(one.is_told for one in each):
+            continue
         first = min(each, key=lambda one: (one.since_ms is None, one.since_ms or 0, one.name))
         names = tuple(sorted({str(one.name) for one in each}))
-        role, cluster = _ROLES[first.kind], first.cluster or "of some datastreams"
         yield Alert(
             first.kind,
-            f"the {role} {cluster} does not respond: {counted(len(names), 'datastream')} blocked",
+            _summary(first, counted(len(names), "datastream")),
             f"{first_few(names, _NAMES_SHOWN)}; {first.text}",
             first.since_ms or 0,
             "",
@@ -111,22 +139,35 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
         )
 
 
+def _summary(fault: Fault, datastreams: str) -> str:
+    cluster = fault.cluster or "of some datastreams"
+    if fault.kind is PROCESS_LOST:
+        return f"a process was lost: {datastreams} late"
+    if fault.kind is BROKERS_THROTTLE:
+        return f"brokers of the cluster {cluster} throttle: {datastreams} late"
+    return f"the {_ROLES[fault.kind]} {cluster} does not respond: {datastreams} blocked"
+
+
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream. `seen`: time at which a cluster last blocked it. `was_sent`: the alert of the
-    cluster has fired. `is_over`: the datastream has caught up since."""
+    """Outage of one datastream. `kind`: alert of its fault. `seen`: last time at which the fault affected it.
+    `was_sent`: the alert of the fault, or its own one of the outage, has fired. `is_over`: the datastream has
+    caught up since."""
 
     seen: float
+    kind: AlertKind
     was_sent: bool = False
     is_over: bool = False
 
 
 class Outages:
     """Datastreams whose own alerts are held back, see the module. Times are monotonic seconds.
-    `most_seconds`: time after which a datastream that has not caught up has its own alerts again."""
+    `most_seconds`: time after which a datastream that has not caught up has its own alerts again;
+    `unsent_seconds`: the same if the fault was over before it had an alert, while the datastream is known to
+    catch up."""
 
-    def __init__(self, most_seconds: float) -> None:
-        self._most = most_seconds
+    def __init__(self, most_seconds: float, unsent_seconds: float = 0.0) -> None:
+        self._most, self._unsent = most_seconds, unsent_seconds
         self._outages: dict[DatastreamName, _Outage] = {}
 
     def look(
@@ -140,14 +181,17 @@ class Outages:
         """Update the state after a turn. `fired`: keys of the alerts that fire."""
         affected = {fault.name for fault in faults}
         for fault in faults:
-            outage = self._outages.setdefault(fault.name, _Outage(now))
-            outage.seen, outage.is_over = now, False
-            outage.was_sent = outage.was_sent or fault.key in fired
+            outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))
+            outage.seen, outage.kind, outage.is_over = now, fault.kind, False
+            outage.was_sent = outage.was_sent or fault.is_told or fault.key in fired
         for name, outage in list(self._outages.items()):
             if name in affected:
                 continue
             outage.is_over = outage.is_over or not _is_behind(name, findings, movements)
-            if not outage.was_sent or now - outage.seen >= self._most:
+            follows = outage.kind is PROCESS_LOST or _catches_up(findings.get(name))
+            is_reported = outage.was_sent or (follows and not outage.is_over)
+            most = self._most if outage.was_sent else self._unsent
+            if not is_reported or now - outage.seen >= most:
                 del self._outages[name]
 
     @property
@@ -162,6 +206,11 @@ class Outages:
         return frozenset(map(str, self._outages))
 
 
+def _catches_up(finding: TurnResult | None) -> bool:
+    cause = finding.diagnosis if finding is not None else None
+    return cause is not None and cause.cause in CATCH_UPS
+
+
 def _is_behind(
     name: DatastreamName, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
 ) -> bool:
@@ -170,4 +219,4 @@ def _is_behind(
         return True
     if moving is None:
         return not movements.is_complete
-    return any(state.state in _BEHIND for state in moving.movement.states)
+    return any(state.state in _BEHIND and not state.is_idle for state in moving.movement.states)

@@ -42,10 +42,10 @@ from monitor.alerts.catalogue import (
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
-from monitor.causes.diagnosis import Cause
+from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
-from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, FleetMovement
+from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, DatastreamStates, FleetMovement
 from monitor.records.record import IncidentRecord, Phase
 
 
@@ -60,7 +60,8 @@ class ClockReading(NamedTuple):
 class AlertPatience:
     """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
     before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
-    at least `loss_least_share` of the source's log."""
+    at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
+    which short windows of error budgets still include it."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -75,6 +76,7 @@ class AlertPatience:
     recovered_seconds: float = 180.0
     loss_least_share: float = 0.1
     resize_seconds: float = 600.0
+    burnt_seconds: float = 2_100.0
 
     def before(self, kind: AlertKind) -> float:
         """Return the seconds for which a condition must last before its alert fires."""
@@ -100,13 +102,14 @@ class AlertPatience:
 @dataclass(slots=True)
 class _SeenCondition:
     """A condition that was seen. `alert`: as last seen. `is_inherited`: only a previous monitor has seen
-    it."""
+    it. `is_inhibited`: another alert has already paged for it."""
 
     alert: Alert
     since: ClockReading
     seen: float
     fires: bool = False
     is_inherited: bool = False
+    is_inhibited: bool = False
 
 
 class Conditions:
@@ -115,7 +118,15 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _SeenCondition] = {}
-        self._outages = Outages(patience.catching_up_seconds)
+        self._outages = Outages(patience.catching_up_seconds, patience.partitions_seconds)
+        self._halts = Outages(patience.catching_up_seconds)
+        """Datastreams with an alert of their own partitions: the lateness that follows is no second one."""
+        self._following: frozenset[str] = frozenset()
+        """Datastreams that are late because of what was not copied before."""
+        self._paged: dict[str, float] = {}
+        """Datastreams with the alert of an incident, and the last time at which it fired."""
+        self._breached: frozenset[str] = frozenset()
+        """Datastreams of which an incident may be about to open."""
         self._recovered: set[str] = set()
         """Datastreams whose alert resolved before their incident closed. A second alert lasts until the
         incident closes, so that a datastream close to its objective does not page every few minutes."""
@@ -152,6 +163,16 @@ class Conditions:
         """Alerts that this monitor has not seen itself and that must not be sent again."""
         return frozenset(key for key, one in self._held.items() if one.is_inherited)
 
+    @property
+    def _fired(self) -> frozenset[AlertKey]:
+        return frozenset(key for key, one in self._held.items() if one.fires)
+
+    @property
+    def inhibited(self) -> frozenset[AlertKey]:
+        """Alerts of error budgets that began to burn while their datastream had the alert of its incident, as
+        long as the windows of budgets include that time: one fault is one page."""
+        return frozenset(key for key, one in self._held.items() if one.is_inhibited)
+
     def judged(
         self,
         findings: Mapping[DatastreamName, TurnResult],
@@ -163,6 +184,9 @@ class Conditions:
         self._held = {
             key: one for key, one in self._held.items() if _still_applies(one.alert, findings, movements)
         }
+        self._breached = frozenset(
+            name for name, one in findings.items() if one.verdict.standing is ObjectiveStatus.BREACHED
+        )
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
         faults = self._faults(findings, movements, now)
         drafts = [
@@ -191,7 +215,9 @@ class Conditions:
         }
         blind = Alert(BLIND, "no datastream can be evaluated", reason, 0)
         faults = self._faults({}, movements, now)
-        self._see([blind, *self._of_partitions(movements, covered, faults), *own], now)
+        # Measurements of a cluster that does not respond cannot be read: that is one fault.
+        seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
+        self._see([*seen, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
@@ -213,7 +239,7 @@ class Conditions:
                 late is not None and late.is_inherited and verdict.standing is not ObjectiveStatus.BREACHED
             )
             yield late.alert if late is not None and is_unseen else _late_alert(name, finding, text, late)
-        if verdict.is_halted:
+        if verdict.is_halted and not _is_idle(moving):
             halted = Alert(HALTED, f"{name} is not fully copied", text, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
                 yield halted
@@ -225,10 +251,20 @@ class Conditions:
     def _faults(
         self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
-        """Return faults of clusters, except for datastreams whose own alert already reports them."""
-        fired = {key for key, one in self._held.items() if one.fires}
-        found = [one for one in faults_of(findings, movements) if not self._is_reported(one, fired, now)]
+        """Return faults of clusters, marked where the datastream's own alert already reports them."""
+        fired = self._fired
+        found = [
+            one._replace(is_told=self._is_reported(one, fired, now)) for one in faults_of(findings, movements)
+        ]
         self._outages.look(found, fired, findings, movements, now.seconds)
+        halts = [
+            Fault(DatastreamName(key.datastream), one.alert.kind, "", 0, "", "", None, is_told=True)
+            for key, one in self._held.items()
+            if one.fires and key.datastream and one.alert.kind in _HALTS
+        ]
+        self._halts.look(halts, fired, findings, movements, now.seconds)
+        causes = {name: one.diagnosis.cause for name, one in findings.items() if one.diagnosis is not None}
+        self._following = frozenset(name for name, cause in causes.items() if cause in _FOLLOWING)
         return found
 
     def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
@@ -244,8 +280,10 @@ class Conditions:
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
-        names = self._outages.burnt if draft.kind in (BURNING, WEARING) else self._outages.held_back
-        return draft.datastream in names
+        if draft.kind in (BURNING, WEARING):
+            return draft.datastream in self._outages.burnt | self._halts.burnt
+        follows = draft.kind is LATE and draft.datastream in self._halts.held_back & self._following
+        return follows or draft.datastream in self._outages.held_back
 
     def _of_partitions(
         self, movements: FleetMovement, covered: Collection[DatastreamName], faults: Collection[Fault]
@@ -336,10 +374,19 @@ class Conditions:
         )
 
     def _firing(self, now: ClockReading) -> list[Alert]:
-        for one in self._held.values():
+        since = now.seconds - self._patience.burnt_seconds
+        self._paged = {name: at for name, at in self._paged.items() if at > since}
+        self._paged |= {
+            key.datastream: now.seconds
+            for key, one in self._held.items()
+            if key.name == LATE.name and one.fires | (one.seen == now.seconds)
+        }
+        for key, one in self._held.items():
             lasted = now.seconds - one.since.seconds
-            if one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind):
-                one.fires = True
+            begins = one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind)
+            is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
+            one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
+            one.fires = one.fires or begins
         return [one.alert for one in self._held.values() if one.fires]
 
 
@@ -347,6 +394,14 @@ _SAME_CAUSE_MS: Final = 120_000
 """Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
 
 
+_HALTS: Final = frozenset(
+    kind
+    for kind in (HALTED, *OF_PARTITIONS)
+    if kind.severity is Severity.CRITICAL and kind is not LOSS_AHEAD and kind not in OF_CLUSTERS
+)
+"""Alerts about partitions of a datastream that are not copied."""
+_FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
+"""Causes that follow from partitions that were not copied."""
 _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
@@ -373,6 +428,12 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
         summary = late.alert.summary
     done = finding.action or (late.alert.done if is_same and late is not None else "")
     return Alert(LATE, summary, text, 0, name, finding.cluster, done)
+
+
+def _is_idle(moving: DatastreamStates | None) -> bool:
+    """Return whether partitions stand still and no records wait or arrive in any of them."""
+    states = moving.movement.states if moving is not None else ()
+    return bool(states) and all(state.is_idle for state in states)
 
 
 def _still_applies(

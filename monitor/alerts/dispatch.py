@@ -137,7 +137,7 @@ class AlertDispatch:
         for alert in ended:
             _log.info("alert resolved", **_names_of(alert))
         self._silence(now.ms)
-        unseen = self._silenced.keys() | self._conditions.inherited
+        unseen = self._silenced.keys() | self._conditions.inherited | self._conditions.inhibited
         styled = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
         over = [(one, self._style.notice(one, now.ms)) for one in ended]
         for delivery in self._deliveries:

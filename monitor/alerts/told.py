@@ -16,14 +16,31 @@ import structlog
 from mirror.errors import legible
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey
-from monitor.alerts.catalogue import CATALOGUE, CATCHING_UP, HALTED, WATCHDOG
+from monitor.alerts.catalogue import (
+    CATALOGUE,
+    CATCHING_UP,
+    DESTINATION_AWAY,
+    HALTED,
+    PAUSED,
+    SOURCE_AWAY,
+    TRANSACTION,
+    WATCHDOG,
+)
 from monitor.alerts.partitions import OF_PARTITIONS
+from monitor.causes.diagnosis import Cause
 from monitor.records.book import DatastreamProblem
 from monitor.records.record import NOTES, UNREADABLE, moment_of
 
 _log = structlog.get_logger(__name__)
 _SAID: Final = "reported by a previous monitor"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
+_CAUSES: Final = {
+    SOURCE_AWAY: Cause.SOURCE_AWAY,
+    DESTINATION_AWAY: Cause.DESTINATION_AWAY,
+    PAUSED: Cause.PAUSED,
+    TRANSACTION: Cause.OPEN_TRANSACTION,
+}
+"""Alerts that are causes of late records themselves."""
 
 
 _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
@@ -75,7 +92,8 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamP
     found: dict[DatastreamName, list[DatastreamProblem]] = {}
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
-            matter = DatastreamProblem(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
+            text = f"{one.summary}; {one.description}"
+            matter = DatastreamProblem(one.kind.name, one.cluster, text, _CAUSES.get(one.kind))
             for name in (one.datastream,) if one.datastream else one.datastreams:
                 found.setdefault(DatastreamName(name), []).append(matter)
     return found

@@ -14,7 +14,12 @@ class Cause(StrEnum):
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
+    INSTANCE_LOST = "instance lost"
+    """Another instance has taken over its partitions, or it has returned."""
     WORKER_LOST = "worker process lost"
+    SOURCE_AWAY = "source unavailable"
+    DESTINATION_AWAY = "destination unavailable"
+    """The cluster does not respond, or partitions have no leader."""
     HOT_PARTITION = "hot partition"
     OVERLOADED_TASK = "overloaded task"
     OVERLOADED_INSTANCE = "overloaded instance"

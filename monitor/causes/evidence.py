@@ -37,6 +37,8 @@ class BacklogOrigin(StrEnum):
     """Another instance has taken it over."""
     WORKER = "worker"
     """Its worker process was lost, and another one of the same instance has taken it over."""
+    INSTANCE = "instance"
+    """An instance, this or the former one, lost its ZooKeeper session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class LaneEvidence:
     process is busy with for lanes of any datastream; `worker_waited`: fraction of time for which it waited
     for a core. `fetch_unanswered`, `produce_unanswered`: age of its oldest unanswered requests in seconds;
     None if not overdue. `hold`: quota that throttles it. `origin`: event that left its backlog if it has been
-    behind since then; `origin_ms`: time of that event. `timestamp_offset`: seconds by which its producers'
-    clocks are ahead; negative if behind, 0 if right.
+    behind since then; `origin_ms`: time of that event; `lost`: name of the lost instance. `timestamp_offset`:
+    seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
     """
 
     partition: str
@@ -74,6 +76,7 @@ class LaneEvidence:
     hold: QuotaHold | None = None
     origin: BacklogOrigin | None = None
     origin_ms: int | None = None
+    lost: str = ""
     timestamp_offset: float | None = None
 
     @property

@@ -13,11 +13,13 @@ count.
          | not copying: paused by an operator or by itself, or without an    | paused
          | owner                                                             |
      2   | an open transaction at the source hides the backlog               | open transaction
-     3   | waits for a cluster that does not respond                         | source-bound, destination-bound
+     3   | waits for a cluster that does not respond                         | source unavailable,
+         |                                                                   | destination unavailable
      4   | starting                                                          | start-up
      5   | behind since it started, or the backlog shrinks significantly;    |
          | backlog left by creation                                          | initial copy
          |   by an operator's pause                                          | catching up after a pause
+         |   by an instance that lost its session                            | instance lost
          |   by anything else                                                | catching up after an outage
      6   | it or lanes beside it are throttled by the datastream's quota, or | throttled by our quota
          | yield to others                                                   |
@@ -30,6 +32,7 @@ count.
          |   several tasks do, or the process waits for a core               | overloaded instance
      8   | as 5, but the backlog does not shrink                             | as 5
      9   | a cluster has not responded for longer than the objective and 3 s | as 12
+         |   and for 8 s, and twice its usual time                           | as 3
          | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent in transfer from the source                               | source-bound
@@ -43,7 +46,8 @@ count.
          |   to the oldest produce request, or a request that precedes it    | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
-    13   | otherwise                                                         | unknown
+    13   | otherwise: and an instance does not respond                       | instance lost
+         | otherwise                                                         | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
 So wrong timestamps are the cause only if no lane is late, every instance has responded, and the offset of the
@@ -81,6 +85,9 @@ _TASK_SHARE: Final = 0.6
 _MOST: Final = 0.5
 """Fraction of the latency above which a phase is the bottleneck."""
 _LEAST_OF_BOTH: Final = 0.2
+_LEAST_LATE: Final = 0.5
+_LEAST_TELLING: Final = 0.1
+"""Mean latency, as a fraction of the objective, from which on its phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States, judged over the last minutes, in which a lane without a present backlog is not late."""
@@ -89,13 +96,19 @@ _ORIGINS: Final = {
     BacklogOrigin.CREATION: Cause.INITIAL_COPY,
     BacklogOrigin.PAUSE: Cause.AFTER_PAUSE,
     BacklogOrigin.WORKER: Cause.WORKER_LOST,
+    BacklogOrigin.INSTANCE: Cause.INSTANCE_LOST,
 }
+_LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 _OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
 _WAITS: Final = {
     State.WAITING_FOR_TRANSACTION: Cause.OPEN_TRANSACTION,
-    State.SOURCE_AWAY: Cause.SOURCE_BOUND,
-    State.DESTINATION_AWAY: Cause.DESTINATION_BOUND,
+    State.SOURCE_AWAY: Cause.SOURCE_AWAY,
+    State.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
 }
+_AWAY: Final = {Cause.SOURCE_BOUND: Cause.SOURCE_AWAY, Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY}
+_GONE_SECONDS: Final = 8.0
+_USUAL: Final = 2.0
+"""Multiple of the usual time from which on a response is missing rather than late."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -118,9 +131,11 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
             by_cause.setdefault(_cause_of(lane, of_tasks, limit_ms), []).append(lane)
     ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
     first = ranked[0] if ranked else Cause.UNKNOWN
+    if first is Cause.UNKNOWN and evidence.silent:
+        first = Cause.INSTANCE_LOST
     others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
     second = others[0] if others else None
-    found = _findings(first, by_cause.get(first, []), evidence, len(late))
+    found = _findings(first, by_cause.get(first, by_cause.get(Cause.UNKNOWN, [])), evidence, len(late))
     sentence = sentence_of(first, found)
     if second is not None:
         more = _findings(second, by_cause[second], evidence, len(late))
@@ -197,6 +212,11 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
     found = _unanswered(lane, limit_ms)
+    usual_ms = 0.0
+    if lane.phases is not None and found in _AWAY:
+        usual_ms = lane.phases.fetch if found is Cause.SOURCE_BOUND else lane.phases.produce
+    if longest >= max(_GONE_SECONDS, _USUAL * usual_ms / 1000):
+        found = _AWAY.get(found, found)
     return None if found is Cause.UNKNOWN else found
 
 
@@ -204,8 +224,9 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or an operator's pause counts whatever the clusters do meanwhile."""
-    if lane.origin is BacklogOrigin.WORKER:
-        return lane.state is not State.THROTTLED
+    if lane.origin in _LOSSES:
+        by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
+        return by_task or lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
         return False
     return lane.origin in _ORIGINS or not _is_slow(lane)
@@ -328,9 +349,9 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
     """Return whether the latency of arrived records can explain the backlog: if waiting records are late,
-    arrived ones must have been late too."""
+    arrived ones must have been late too. Where none wait, a small fraction of the objective is no reason."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
-    return not is_waiting or phases.total >= limit_ms / 2
+    return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 
 
 def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, late: int) -> CauseFigures:

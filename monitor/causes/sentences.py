@@ -136,13 +136,20 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
             return (_carried(cause, found), _held(found.hold) or _busy(found))
         case Cause.OUR_QUOTA | Cause.BROKER_QUOTA:
             return (_held(found.hold), _slowest(found.phases))
-        case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
+        case (
+            Cause.SOURCE_BOUND
+            | Cause.DESTINATION_BOUND
+            | Cause.NETWORK
+            | Cause.SOURCE_AWAY
+            | Cause.DESTINATION_AWAY
+        ):
             away = _unreachable(found.lanes)
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
-        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST:
-            return (_lost(found.lanes), _backlog(found.lanes), _held(found.hold))
+        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST | Cause.INSTANCE_LOST:
+            lost = _lost(found.lanes) or (_silent(found.silent) if cause is Cause.INSTANCE_LOST else "")
+            return (lost, _backlog(found.lanes) if found.lanes else "", _held(found.hold))
         case Cause.START_UP | Cause.WRONG_TIMESTAMPS:
             return _unlike(cause, found.lanes)
         case Cause.UNKNOWN:
@@ -165,6 +172,10 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _lost(lanes: Sequence[LaneEvidence]) -> str:
+    removed = [lane for lane in lanes if lane.origin is BacklogOrigin.INSTANCE and lane.origin_ms is not None]
+    if removed:
+        names = ", ".join(sorted({one.lost or one.instance for one in removed}))
+        return f"{names} lost its session at {clock_text(min(one.origin_ms or 0 for one in removed))}"
     times = [
         lane.origin_ms for lane in lanes if lane.origin is BacklogOrigin.WORKER and lane.origin_ms is not None
     ]

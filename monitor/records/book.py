@@ -12,22 +12,24 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
-from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
+from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, Cause, Diagnosis
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.records.costs import is_news, opened_costs, seconds_since, with_costs
+from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 
 class DatastreamProblem(NamedTuple):
     """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
-    cluster."""
+    cluster. `cause`: cause of late records that the problem is itself."""
 
     name: str
     cluster: str
     text: str
+    cause: Cause | None = None
 
 
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
@@ -49,6 +51,7 @@ class IncidentBook:
     def __init__(self) -> None:
         self._open: dict[DatastreamName, IncidentRecord] = {}
         self._written: dict[DatastreamName, IncidentRecord] = {}
+        self._outages = RecentOutages()
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
@@ -73,13 +76,14 @@ class IncidentBook:
         movements: FleetMovement = NOTHING_KNOWN,
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn and return the changed records."""
+        self._outages.note(movements, now_ms)
         return self._turn(
             [
                 _after(
                     self._open.get(name),
                     name,
                     findings.get(name),
-                    _DatastreamProblems.of(name, matters, movements),
+                    _DatastreamProblems.of(name, matters, movements, self._outages.of(name)),
                     now_ms,
                 )
                 for name in dict.fromkeys([*self._open, *findings, *matters])
@@ -91,9 +95,15 @@ class IncidentBook:
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn without findings about objectives and return the changed
         records."""
+        self._outages.note(movements, now_ms)
         return self._turn(
             [
-                _unseen(self._open.get(name), name, _DatastreamProblems.of(name, matters, movements), now_ms)
+                _unseen(
+                    self._open.get(name),
+                    name,
+                    _DatastreamProblems.of(name, matters, movements, self._outages.of(name)),
+                    now_ms,
+                )
                 for name in dict.fromkeys([*self._open, *matters])
             ]
         )
@@ -118,21 +128,35 @@ class IncidentBook:
 
 class _DatastreamProblems(NamedTuple):
     """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
-    all are OK."""
+    all are OK. `outage`: recent outage of a cluster."""
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
+    outage: Outage | None = None
+
+    @property
+    def cause(self) -> str | None:
+        """Cause of late records that is known to have happened."""
+        known = next((matter.cause for matter in self.matters if matter.cause is not None), None)
+        known = known or (self.outage.cause if self.outage is not None else None)
+        return None if known is None else known.value
 
     @classmethod
-    def of(cls, name: DatastreamName, matters: Matters, movements: FleetMovement) -> _DatastreamProblems:
+    def of(
+        cls,
+        name: DatastreamName,
+        matters: Matters,
+        movements: FleetMovement,
+        outage: Outage | None = None,
+    ) -> _DatastreamProblems:
         """Look up the problems of a datastream. Assumes that records wait unless all instances have
         responded."""
         moving = movements.datastreams.get(name)
         if moving is None or not movements.is_complete:
-            return cls(matters.get(name, ()), True)
+            return cls(matters.get(name, ()), True, outage)
         states = moving.movement.states
         waits = any(not state.is_idle for state in states) if states else None
-        return cls(matters.get(name, ()), waits)
+        return cls(matters.get(name, ()), waits, outage)
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
@@ -174,7 +198,9 @@ def _after(
         if not is_late and not matters:
             return None
         record = _begun(name, finding if is_late else None, matters, now_ms)
-        record = replace(record, costs=opened_costs(budgets))
+        bad = 0 if found.outage is None else found.outage.seen_ms - found.outage.since_ms
+        record = replace(record, costs=opened_costs(budgets), bad_seconds=bad / 1000)
+        seconds = record.bad_seconds
     elif not is_late and not matters:
         is_gone = finding is None and record.is_late
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
@@ -185,9 +211,12 @@ def _after(
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         record = _continued(record, finding, now_ms, is_late=is_late)
     record = _with_matters(record, matters, now_ms)
+    found_cause = None if finding is None else finding.diagnosis
+    record = _with_known_cause(record, found_cause, found.cause, seconds) or _with_cause(
+        record, found_cause, seconds, now_ms
+    )
     if finding is None:
         return record
-    record = _with_cause(record, finding.diagnosis, seconds, now_ms)
     record = _with_decision(_with_closing(record, finding, now_ms), finding, now_ms)
     if finding.worth is not None and record.gain is None:
         record = replace(
@@ -202,7 +231,9 @@ def _unseen(
     """Return the record after a turn without knowledge of objectives: a missed objective stays missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
-    return _with_matters(with_costs(record, (), now_ms, _is_bad(None, found)), found.matters, now_ms)
+    seconds = seconds_since(record, now_ms)
+    record = _with_matters(with_costs(record, (), now_ms, _is_bad(None, found)), found.matters, now_ms)
+    return _with_known_cause(record, None, found.cause, seconds) or record
 
 
 def _begun(
@@ -245,28 +276,62 @@ def _with_matters(
     return record
 
 
+def _with_known_cause(
+    record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
+) -> IncidentRecord | None:
+    """Count the time for a cause that is known to have happened, unless the diagnosis has another event; None
+    if no cause is known."""
+    if known is None or not (found is None or found.cause in _AFTERWARDS):
+        return None
+    causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
+    return replace(record, causes=causes, cause=known if record.cause in _UNNAMED else record.cause)
+
+
 def _with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
     """Update the headline, the cause of most bad seconds.
 
     Another cause replaces it only with clearly more bad seconds, so that alternating causes are one entry.
-    Catching up counts towards the cause that preceded it."""
-    if found is None or (found.cause is Cause.UNKNOWN and record.cause):
+    Catching up counts towards the cause that preceded it. Wrong timestamps are no cause beside another one:
+    records that producers kept during an outage have old timestamps, too."""
+    if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
+        return record
+    if found.cause is Cause.UNKNOWN and record.cause:
         return record
     headline, cause = record.cause, found.cause.value
     if found.cause in CATCH_UPS and headline not in _REPLACEABLE:
         cause = headline
+    exact = _EXACT.get(headline)
+    if exact is not None and exact == cause:
+        record = replace(record, causes=_renamed(record.causes, headline, cause))
+    elif _EXACT.get(cause) == headline:
+        cause = headline
     causes = {**record.causes, cause: record.causes.get(cause, 0.0) + seconds}
     record = replace(record, causes=causes)
     has_most = causes[cause] > _CLEARLY_MORE * causes.get(headline, 0.0) + _CLEARLY_SECONDS
-    is_first = headline in _UNNAMED and cause not in _UNNAMED
+    is_first = (headline in _UNNAMED and cause not in _UNNAMED) or exact == cause
     if cause != headline and (is_first or has_most):
         record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
         return replace(record, cause=cause, evidence=dict(found.evidence))
     return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
 
 
+def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
+    """Return the seconds of each cause, with those of one counted for its exact form."""
+    others = {one: seconds for one, seconds in causes.items() if one not in (name, exact)}
+    return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
+
+
+_EXACT: Final = {
+    Cause.SOURCE_BOUND.value: Cause.SOURCE_AWAY.value,
+    Cause.DESTINATION_BOUND.value: Cause.DESTINATION_AWAY.value,
+}
+"""Causes that turn out to be another one when a cluster still does not respond."""
+_UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
+_BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
+_AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
+"""Causes that a backlog looks like while it is copied."""
 _UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
 _REPLACEABLE: Final = _UNNAMED | {one.value for one in CATCH_UPS}
 _CLEARLY_MORE: Final = 1.25

@@ -93,7 +93,7 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
         wait_until(lambda: _has_arrived(instance, name), "records arrive in time")
         with frozen(destination.nodes[0].pid):
             wait_until(
-                lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "the destination is the cause"
+                lambda: Cause.DESTINATION_AWAY in _causes(instance, name), "the destination is the cause"
             )
             wait_until(lambda: _is_called(hook, name, 0), "an alert is sent")
             assert nothing_was_moved(instance, name)
@@ -104,7 +104,7 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
         wait_until(lambda: _is_called(hook, name, told), "another alert is sent")
         wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "an alert names the source")
         (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is stored")
-        assert newest["cause"] in ("", Cause.SOURCE_BOUND)
+        assert newest["cause"] == Cause.SOURCE_AWAY
         source.start()
         wait_until(lambda: is_over(instance, name), "the second incident is closed")
         assert nothing_was_moved(instance, name)

@@ -251,11 +251,16 @@ def stands_still_for(cause: Cause, seen: Snapshot) -> bool:
 
 
 CAUSES: Final = {
-    "the source is frozen": Cause.SOURCE_BOUND,
-    "the source is dead": Cause.SOURCE_BOUND,
-    "the destination is frozen": Cause.DESTINATION_BOUND,
-    "the destination is dead": Cause.DESTINATION_BOUND,
+    "the source is frozen": Cause.SOURCE_AWAY,
+    "the source is dead": Cause.SOURCE_AWAY,
+    "the destination is frozen": Cause.DESTINATION_AWAY,
+    "the destination is dead": Cause.DESTINATION_AWAY,
 }
+SLOWER: Final = {
+    Cause.SOURCE_AWAY: Cause.SOURCE_BOUND,
+    Cause.DESTINATION_AWAY: Cause.DESTINATION_BOUND,
+}
+"""Causes of a cluster that may still answer."""
 WAITED_MS: Final = 1_000
 """Longer than any response of a healthy cluster."""
 
@@ -266,7 +271,7 @@ def is_named_before_it_is_given_up(scene: Scene, cause: Cause) -> bool:
     source = Source(scene.name, "source")
     found = diagnose(evidence_of({"lanes": lanes, "instances": []}, source, TopicSelection(".*")), WAITED_MS)
     is_copying = all(lane["phase"] == "copying" for lane in lanes)
-    return is_copying and found.cause is cause and " response" in found.sentence
+    return is_copying and found.cause in {cause, SLOWER[cause]} and " response" in found.sentence
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
@@ -296,7 +301,7 @@ def answers_late(seen: Snapshot) -> bool:
         and all(" answers after " in lane["reason"] for lane in seen.lanes)
         and not is_0_somewhere(seen)
         and seen.status == 503
-        and diagnosed(seen).cause is Cause.SOURCE_BOUND
+        and diagnosed(seen).cause is Cause.SOURCE_AWAY
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.membership import Holding, Membership
 from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import Epoch, GroupName
-from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
+from mirror.model.plan import Departure, Plan, TaskPlacement
 from tests.builders import a_datastream, a_plan, a_task
 from tests.fakes.node_store import FakeZooKeeper
 
+NOBODY_LEFT: Final[Mapping[InstanceName, Departure]] = {}
 MINE = a_task("orders-0", ["t-0", "t-1"], "one")
 THEIRS = a_task("orders-1", ["t-2"], "two")
 
@@ -26,9 +31,11 @@ class Service:
         self.definitions.create(a_datastream())
         self._store = PlanStore(session, "leader")
 
-    def publish(self, *tasks: TaskPlacement) -> Plan:
+    def publish(
+        self, *tasks: TaskPlacement, departed: Mapping[InstanceName, Departure] = NOBODY_LEFT
+    ) -> Plan:
         known: StoredPlan = self._store.read()
-        plan = a_plan(*tasks, epoch=known.plan.epoch + 1)
+        plan = replace(a_plan(*tasks, epoch=known.plan.epoch + 1), departed=departed)
         self._store.publish(plan, known)
         return plan
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
+from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.identifiers import Epoch, GroupName
+from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.worker.pool import PoolLimits
 from mirror.worker.protocol import LaneRate
 from mirror.worker.reader import WorkerGone, WorkerMessage
@@ -33,6 +33,7 @@ class FakeWorkers(Supervisor):
         self.may_start = True
         self.lease_until = 0.0
         self.abandoned = self.starving = 0
+        self.session_of: InstanceName | None = None
         self.stopped = False
         self.expected: list[LaneKey] = []
         self.quotas: Mapping[GroupName, float] = {}
@@ -81,13 +82,13 @@ class FakeWorkers(Supervisor):
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
         self.expected += [spec.key for spec in specs]
 
-    def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
+    def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
         chosen = tuple(specs)
         assert self._now() < self.lease_until, "lanes start without a lease"
         self.before_start(chosen, epoch)
         for spec in chosen:
             assert spec.key not in self._states
-            self._states[spec.key] = LaneStatus(spec, 0, LanePhase.COPYING)
+            self._states[spec.key] = LaneStatus(spec, 0, LanePhase.COPYING, loss=loss)
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
         self.quotas = dict(by_task)
@@ -125,7 +126,8 @@ class FakeWorkers(Supervisor):
     def restart_dead(self) -> None:
         self.is_up = self.may_start
 
-    def kill_all(self) -> None:
+    def kill_all(self, session_of: InstanceName | None = None) -> None:
+        self.session_of = session_of
         self._states.clear()
         self.abandoned += 1
 

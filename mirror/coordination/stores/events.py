@@ -172,12 +172,13 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """Return one event for the plan, one for each changed group with the reasons for its tasks, and one for
-    each of the first `MOVES_SHOWN` moves. `loads`: bytes per second of moved partitions, if known; `reasons`:
-    reason of each move."""
+    """Return one event for the plan, one for each lost instance that it replaces, one for each changed group
+    with the reasons for its tasks, and one for each of the first `MOVES_SHOWN` moves. `loads`: bytes
+    per second of moved partitions, if known; `reasons`: reason of each move."""
     changed = {move.group for move in moves}
     return (
         _plan_event(plan, leader, "", plan.reason),
+        *_loss_events(plan, moves, leader),
         *(
             _plan_event(plan, leader, group, "; ".join(group_plan.reasons))
             for group, group_plan in sorted(group_plans.items())
@@ -189,6 +190,21 @@ def plan_events(
             for place in [(move.group, move.partition)]
         ),
     )
+
+
+def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> list[PlacementEvent]:
+    """Return an event for each instance whose loss is new in this plan."""
+    found = []
+    for name, departure in sorted(plan.departed.items()):
+        if departure.is_lost and departure.left_ms == plan.created_ms:
+            count = sum(move.from_instance == name for move in moves)
+            sentence = (
+                f"{legible(name)} lost its session; {counted(count, 'partition moves', 'partitions move')}"
+            )
+            key = f"{plan.epoch}/lost/{legible(name)}"
+            event = _event(plan.created_ms, plan.epoch, key, ChangeKind.INSTANCE, leader, "", sentence)
+            found.append(replace(event, from_instance=legible(name)))
+    return found
 
 
 def problem_event(

@@ -345,13 +345,14 @@ def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
 
 
 def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
-    departed = {}
+    departed, lost = {}, bounds.sequence("lost instances", marker.get("lost", ()), znodes.MOST_PARTITIONS)
     for name, value in bounds.mapping("departed", bounds.field(marker, "departed")).items():
         left_ms, names = bounds.sequence("a departure", value, 2)
         tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
         departed[InstanceName(name)] = Departure(
             bounds.integer("the time of a departure", left_ms, 0, bounds.LARGEST_MS),
             frozenset(TaskName(bounds.text("a task", one, _LONGEST_TASK)) for one in tasks_left),
+            is_lost=name in lost,
         )
     return Plan(
         Epoch(bounds.integer("the epoch", bounds.field(marker, "epoch"), 0, 2**53)),
@@ -430,6 +431,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
             "documents": by_group,
             "task_counts": dict(plan.task_counts),
             "departed": departed,
+            "lost": sorted(name for name, one in plan.departed.items() if one.is_lost),
             "excluded": {
                 name: None if topics is None else sorted(topics) for name, topics in plan.excluded.items()
             },

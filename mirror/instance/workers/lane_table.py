@@ -12,6 +12,7 @@ import structlog
 
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.lanes import (
+    SILENT_WORKER,
     LaneEvent,
     LaneHeldBack,
     LaneKey,
@@ -21,7 +22,7 @@ from mirror.model.datastreams.lanes import (
     PauseCause,
     QuotaHold,
 )
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import Drops
 from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
@@ -31,8 +32,7 @@ _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
 """Worker of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which the loss of a worker process counts as an explanation."""
-_SILENT: Final = "its worker process does not respond; it is killed and replaced if this lasts"
+"""Time for which the loss of a process counts as an explanation."""
 
 
 class LanePhase(StrEnum):
@@ -52,6 +52,14 @@ class LanePhase(StrEnum):
     STOPPING = "stopping"
 
 
+class LaneLoss(NamedTuple):
+    """Loss of the process that copied a lane, at that monotonic second. `instance`: instance that lost its
+    session; empty if only the worker process was lost."""
+
+    at: float
+    instance: InstanceName | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
     """State of one lane as known to this instance.
@@ -60,7 +68,7 @@ class LaneStatus:
     `slowed`: quota that throttles it while copying, as last reported. `cause`: of a pause. `since`: start of
     the phase and cause, in monotonic seconds; None if unknown. `track`: its reports; mutable, unlike the
     rest. `hold`: values of `slowed`. `recovered`: whether it was paused without a request before it copied.
-    `lost_at`: when its former worker process was lost; None if none was.
+    `loss`: loss of the process that copied it before; None if none was lost.
     """
 
     spec: LaneSpec
@@ -73,7 +81,7 @@ class LaneStatus:
     track: LaneTrack = field(default_factory=LaneTrack)
     hold: QuotaHold | None = None
     recovered: bool = False
-    lost_at: float | None = None
+    loss: LaneLoss | None = None
 
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
@@ -246,7 +254,7 @@ class LaneTable:
         self._clock = clock
         self.states: dict[LaneKey, LaneStatus] = {}
         self._muted: dict[LaneKey, LaneStatus] = {}
-        self._lost: dict[LaneKey, float] = {}
+        self._lost: dict[LaneKey, LaneLoss] = {}
         self._in_time = _LanesInTime()
 
     @property
@@ -262,11 +270,13 @@ class LaneTable:
         del self.states[key]
         self._in_time.forget(key)
 
-    def begin(self, spec: LaneSpec, worker: int) -> None:
-        """Record the assignment of a lane to a worker."""
+    def begin(self, spec: LaneSpec, worker: int, lost: LaneLoss | None = None) -> None:
+        """Record the assignment of a lane to a worker. `lost`: loss of an instance that required it; the lane
+        may remember a later one."""
         now = self._clock.monotonic()
-        lost_at = self._lost.pop(spec.key, None)
-        self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, lost_at=lost_at))
+        known = self._lost.pop(spec.key, None)
+        loss = lost if known is None or (lost is not None and lost.at > known.at) else known
+        self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, loss=loss))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
         """Record that no worker may copy a lane now."""
@@ -290,12 +300,13 @@ class LaneTable:
             if key in self.states:
                 self._drop(key)
 
-    def lose(self, keys: Iterable[LaneKey]) -> None:
-        """Remove lanes whose worker process was lost; they remember the loss when started again."""
+    def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
+        """Remove lanes whose worker process was lost, with the session of this instance if that is named;
+        they remember the loss when started again."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
-        recent = {key: at for key, at in self._lost.items() if now - at < _REMEMBERED_SECONDS}
-        self._lost = recent | dict.fromkeys(lost, now)
+        recent = {key: one for key, one in self._lost.items() if now - one.at < _REMEMBERED_SECONDS}
+        self._lost = recent | dict.fromkeys(lost, LaneLoss(now, instance))
 
     def measure(
         self,
@@ -350,15 +361,15 @@ class LaneTable:
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]
-            if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
+            if state.phase is not LanePhase.STOPPING and state.reason != SILENT_WORKER:
                 self._muted[key] = state
-                silent = state.entering(LanePhase.PAUSED, now, _SILENT, cause)
+                silent = state.entering(LanePhase.PAUSED, now, SILENT_WORKER, cause)
                 self._put(key, replace(silent, track=silent.track.silenced()))
 
     def unmute(self, keys: set[LaneKey]) -> None:
         """Restore the states of lanes whose worker responds again."""
         for key in keys & self._muted.keys():
             before, state = self._muted.pop(key), self.states[key]
-            if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
+            if state.reason == SILENT_WORKER and state.phase is LanePhase.PAUSED:
                 now = self._clock.monotonic()
                 self._put(key, state.entering(before.phase, now, before.reason, before.cause))

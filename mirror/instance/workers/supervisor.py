@@ -17,6 +17,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.instance.capacity.cost_book import CostBook
 from mirror.instance.workers.lane_table import (
     NOBODY,
+    LaneLoss,
     LanePhase,
     LanesInTime,
     LaneStatus,
@@ -24,8 +25,8 @@ from mirror.instance.workers.lane_table import (
     WorkerShare,
 )
 from mirror.instance.workers.quarantine import CELLS, Quarantine
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
+from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops, total_of
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import SILENCE_SECONDS
@@ -194,8 +195,8 @@ class Supervisor:
             except Exception as error:  # noqa: BLE001 - only a preparation; the start of a lane reports it
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
-    def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
-        """Start lanes in the workers of their tasks; lanes whose worker is down need another call."""
+    def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
+        """Start lanes; those whose worker is down need another call. `loss`: of their former instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -207,7 +208,7 @@ class Supervisor:
             share = self._shares[worker.number]
             for spec in batch:
                 share.expected.discard(spec.key)
-                self._table.begin(spec, worker.number)
+                self._table.begin(spec, worker.number, loss)
             share.fed_at = now
             if worker in self._pool.spares:
                 self._quarantine.started(self._pool.spares.index(worker), now)
@@ -243,9 +244,9 @@ class Supervisor:
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
         """Return the lanes that should run here but have no worker process now."""
-        slots = [worker.slot for worker in self._pool.everyone if worker.process is None]
-        until = [slot.restart_at for slot in slots if slot.restart_at is not None]
-        reason = "no worker process is available"
+        ended = (worker.slot.restart_at for worker in self._pool.everyone if worker.process is None)
+        until = [moment for moment in ended if moment is not None]
+        reason = NO_WORKER
         if until:
             reason += f"; restart in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
@@ -309,8 +310,7 @@ class Supervisor:
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops
             case other:
-                kind = type(other).__name__
-                _log.error("unexpected worker message", worker=worker.number, kind=kind)
+                _log.error("unexpected worker message", worker=worker.number, kind=type(other).__name__)
 
     def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
         """Return the groups with a throttled lane in this worker."""
@@ -322,11 +322,9 @@ class Supervisor:
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)
-        for one in sums:
-            if self._groups is not None and one.group not in self._groups:
-                continue  # the last sums of a worker arrive after the deletion of the datastream
-            before = known.get(one.task)
-            known[one.task] = before.plus(one) if before else one
+        for one in sums:  # the last sums of a worker arrive after the deletion of the datastream
+            if self._groups is None or one.group in self._groups:
+                known[one.task] = known[one.task].plus(one) if one.task in known else one
         self._sums = known
 
     def restart_dead(self) -> None:
@@ -368,10 +366,12 @@ class Supervisor:
             return state.worker == self._pool.spares[place.cell].number
         return 0 <= state.worker < len(self._pool.workers)
 
-    def kill_all(self) -> None:
-        """Kill every worker at once, so that this instance no longer writes."""
+    def kill_all(self, session_of: InstanceName | None = None) -> None:
+        """Kill every worker at once. `session_of`: this instance, if it has lost its session."""
         for worker in self._pool.kill():
-            self._forget(worker)
+            share = self._forget(worker)
+            if session_of is not None:
+                self._table.lose(share.lanes, session_of)
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:

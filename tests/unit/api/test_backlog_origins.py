@@ -7,9 +7,10 @@ from typing import Final
 
 import pytest
 
-from api.movement.verdicts import backlog_origin, backlog_since_ms
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from api.movement.verdicts import backlog_origin, backlog_since_ms, lost_instance
+from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.model.identifiers import InstanceName
 from mirror.worker.protocol import LaneRate
 from monitor.causes.evidence import BacklogOrigin
 from tests.builders import SOURCE, a_key, a_spec
@@ -27,7 +28,7 @@ def a_lane(
     rate = LaneRate(a_key("t-0"), SOURCE, 5_000.0, 50.0, waiting, age_ms)
     lane = LaneStatus(a_spec("t-0"), 0, LanePhase.COPYING, since=life.now - began_before)
     lane = replace(lane, track=LaneTrack(life.history, rate))
-    return replace(lane, lost_at=None if lost_before is None else life.now - lost_before), life.now
+    return replace(lane, loss=None if lost_before is None else LaneLoss(life.now - lost_before)), life.now
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,10 @@ def a_lane(
     [
         (5, 7_000, 6.0, BacklogOrigin.WORKER),
         (5, 7_000, None, BacklogOrigin.RESTART),
-        (5, 2_000, 6.0, None),
-        (5, None, 6.0, None),
+        (5, 2_000, 6.0, BacklogOrigin.WORKER),
+        (5, None, 6.0, BacklogOrigin.WORKER),
+        (60, 2_000, 61.0, None),
+        (60, None, 61.0, None),
         (700, 701_000, 701.0, BacklogOrigin.RESTART),
     ],
 )
@@ -48,6 +51,14 @@ def test_what_waits_since_before_a_lane_began_is_what_its_beginning_left(
     since = lost_before if origin is BacklogOrigin.WORKER else began_before
     expected = None if origin is None or since is None else NOW_MS - int(since * 1_000)
     assert backlog_since_ms(lane, now, NOW_MS) == expected
+
+
+def test_the_loss_of_an_instance_is_named_with_its_time() -> None:
+    lane, now = a_lane(5, 7_000, 6.0)
+    lost = replace(lane, loss=LaneLoss(now - 6.0, InstanceName("two")))
+    assert backlog_origin(lost, now, NOW_MS) is BacklogOrigin.INSTANCE
+    assert backlog_since_ms(lost, now, NOW_MS) == NOW_MS - 6_000
+    assert (lost_instance(lost, now, NOW_MS), lost_instance(lane, now, NOW_MS)) == ("two", None)
 
 
 def test_a_lane_that_recovered_by_itself_had_an_outage() -> None:

@@ -89,7 +89,10 @@ def test_a_change_elsewhere_costs_an_instance_the_marker_only() -> None:
 
 def test_a_plan_remembers_who_left() -> None:
     server = FakeZooKeeper()
-    departed = {InstanceName("gone"): Departure(5, frozenset({TaskName("a-0"), TaskName("b-0")}))}
+    departed = {
+        InstanceName("gone"): Departure(5, frozenset({TaskName("a-0"), TaskName("b-0")})),
+        InstanceName("lost"): Departure(6, frozenset({TaskName("a-1")}), is_lost=True),
+    }
     PlanStore(server.session(), "w").publish(replace(FIRST, departed=departed), NO_PLAN)
     assert PlanStore(server.session(), "r").read().plan.departed == departed
 

@@ -30,9 +30,9 @@ from mirror.coordination.stores.requests import (
     RequestQueue,
 )
 from mirror.errors import Busy
-from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
+from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import ChangeKind, PlacementEvent
-from mirror.model.plan import GroupPlan, moves_between
+from mirror.model.plan import Departure, GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
 from tests.builders import a_plan, a_task, an_instance
 from tests.fakes.node_store import FakeZooKeeper, Operation
@@ -320,6 +320,25 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
     assert {one.topic for one in events if one.kind == "move"} == {"t"}
     assert len({one.event_key for one in events}) == len(events)
     assert {one.plan_epoch for one in events} == {7}
+
+
+def test_the_loss_of_an_instance_is_one_event_with_its_time() -> None:
+    before = a_plan(a_task("g-0", ["t-0", "t-1"], "gone"), a_task("g-1", ["t-2"], "left"))
+    departed = {
+        InstanceName("gone"): Departure(9, frozenset({TaskName("g-0")}), is_lost=True),
+        InstanceName("left"): Departure(9, frozenset({TaskName("g-1")})),
+    }
+    tasks = a_plan(a_task("g-0", ["t-0", "t-1"], "one"), a_task("g-1", ["t-2"], "one"), epoch=7)
+    after = replace(tasks, created_ms=9, departed=departed)
+    moves = moves_between(before.tasks, after.tasks)
+    reasons = move_reasons(moves, {}, before, [an_instance("one")])
+    events = plan_events(after, moves, {}, LEADER, {}, reasons)
+    (lost,) = [one for one in events if one.kind is ChangeKind.INSTANCE]
+    assert (lost.time_ms, lost.plan_epoch, lost.from_instance, lost.datastream) == (9, 7, "gone", "")
+    assert "2 partitions" in lost.sentence
+    assert len({one.event_key for one in events}) == len(events)
+    later = plan_events(replace(after, epoch=Epoch(8), created_ms=10), (), {}, LEADER, {}, {})
+    assert [one.kind for one in later] == [ChangeKind.PLAN]
 
 
 def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:

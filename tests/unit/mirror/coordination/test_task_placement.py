@@ -48,7 +48,9 @@ def homes(plan: Plan) -> dict[str, str | None]:
 def test_what_ran_on_an_instance_that_left_is_remembered() -> None:
     after = next_plan(PLAN, ONE, TWO, now_ms=50)
     assert set(homes(after).values()) == {"one", "two"}
-    assert after.departed == {GONE: Departure(50, frozenset({TaskName("g-1"), TaskName("g-3")}))}
+    assert after.departed == {
+        GONE: Departure(50, frozenset({TaskName("g-1"), TaskName("g-3")}), is_lost=True)
+    }
 
 
 def test_one_that_returns_soon_enough_gets_it_back() -> None:
@@ -76,7 +78,7 @@ def test_the_tasks_of_one_that_wants_to_go_move_while_it_is_here() -> None:
     leaving = replace(an_instance("gone", 2), is_leaving=True)
     after = next_plan(PLAN, ONE, TWO, leaving, now_ms=9)
     assert set(homes(after).values()) == {"one", "two"}
-    assert after.departed[GONE].left_ms == 9
+    assert (after.departed[GONE].left_ms, after.departed[GONE].is_lost) == (9, False)
     assert homes(next_plan(after, ONE, TWO, leaving, now_ms=10)) == homes(after)
 
 

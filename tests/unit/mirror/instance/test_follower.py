@@ -13,10 +13,11 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import LoadUnavailable
-from mirror.instance.workers.lane_table import NOBODY, LanePhase
+from mirror.instance.workers.lane_table import NOBODY, LaneLoss, LanePhase
 from mirror.instance.workers.quarantine import SUSPECT_DEATHS
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
+from mirror.model.plan import Departure
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, a_datastream, a_key, a_task
 from tests.fakes.instances import SESSION_TIMEOUT_SECONDS, FollowerRig
@@ -251,6 +252,35 @@ def test_a_lost_session_ends_everything_at_once_and_a_new_one_begins_anew(servic
     rig.turn(2)
     assert rig.lanes == ["t-0", "t-1"]
     assert [one and one.name for one in joined] == ["one", None, "one"]
+
+
+def test_lanes_of_an_instance_that_was_lost_know_it(service: Service) -> None:
+    rig = FollowerRig(service.server)
+    gone = Departure(rig.clock.now_ms() - 3_000, frozenset({MINE.task}), is_lost=True)
+    service.publish(MINE, departed={InstanceName("two"): gone})
+    rig.turn()
+    expected = LaneLoss(rig.clock.monotonic() - 3, InstanceName("two"))
+    assert [one.loss for one in rig.follower.lanes.values()] == [expected] * 2
+
+
+@pytest.mark.parametrize(("is_lost", "before_ms"), [(False, 3_000), (True, 61_000)])
+def test_lanes_do_not_start_because_of_one_that_left_or_was_lost_long_ago(
+    service: Service, is_lost: bool, before_ms: int
+) -> None:
+    rig = FollowerRig(service.server)
+    gone = Departure(rig.clock.now_ms() - before_ms, frozenset({MINE.task}), is_lost)
+    service.publish(MINE, departed={InstanceName("two"): gone})
+    rig.turn()
+    assert [one.loss for one in rig.follower.lanes.values()] == [None] * 2
+
+
+def test_a_lost_session_is_that_of_this_instance(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    rig.lose()
+    rig.turn()
+    assert rig.workers.session_of == "one"
 
 
 def test_a_session_that_is_found_lost_by_a_request_counts_as_lost(service: Service) -> None:

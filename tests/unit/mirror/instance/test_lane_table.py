@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus, LaneTable
+from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus, LaneTable
 from mirror.model.datastreams.lanes import (
     LaneHeldBack,
     LanePaused,
@@ -13,6 +13,7 @@ from mirror.model.datastreams.lanes import (
     PauseCause,
     Unanswered,
 )
+from mirror.model.identifiers import InstanceName
 from mirror.model.movement.history import UNKNOWN_RETENTION, CaughtUpPosition, LanePosition, Retention
 from mirror.worker.protocol import LaneRate, WaitingLane
 from tests.builders import SOURCE, a_key, a_spec
@@ -69,10 +70,23 @@ def test_a_lane_whose_worker_was_lost_remembers_that_when_it_begins_again() -> N
     clock.advance(2)
     table.begin(a_spec("t-0"), 1)
     table.note(LaneStarted(KEY, 0))
-    assert state_of(table).lost_at == lost_at
+    assert state_of(table).loss == LaneLoss(lost_at)
     table.forget([KEY])
     table.begin(a_spec("t-0"), 1)
-    assert state_of(table).lost_at is None, "its worker released the lane"
+    assert state_of(table).loss is None, "its worker released the lane"
+
+
+def test_a_lane_begins_with_the_latest_loss_of_a_process() -> None:
+    table, clock = a_table()
+    table.lose([KEY], InstanceName("one"))
+    own = LaneLoss(clock.monotonic(), InstanceName("one"))
+    other = LaneLoss(clock.monotonic() - 1, InstanceName("two"))
+    table.begin(a_spec("t-0"), 1, other)
+    assert state_of(table).loss == own
+    table.begin(a_spec("t-0"), 1, other)
+    assert state_of(table).loss == other
+    table.begin(a_spec("t-0"), 1)
+    assert state_of(table).loss is None
 
 
 def test_reports_become_the_history_of_a_lane() -> None:

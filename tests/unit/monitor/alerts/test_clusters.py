@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from mirror.model.datastreams.lanes import SILENT_WORKER
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Style
@@ -153,6 +155,137 @@ def test_a_datastream_without_traffic_pages_nobody(state: MovementState) -> None
     (alert, *_) = monitor.turns(10, movements({"clicks": state, "orders": state}, idle))
     assert alert.datastream in ("", "orders")
     assert alert.datastreams == (("orders",) if state in CLUSTERS else ())
+
+
+def test_a_datastream_whose_own_alert_came_first_is_in_the_list_of_the_cluster() -> None:
+    monitor, away = Monitor(), movements(dict.fromkeys(NAMES, MovementState.DESTINATION_AWAY))
+    monitor.turns(2, movements({}), {"orders": LATE})
+    alerts = {one.kind.name: one for one in monitor.turns(9, away, every(LATE))}
+    assert alerts["HeadraceDestinationAway"].datastreams == NAMES
+    assert alerts["HeadraceDestinationAway"].partitions == 6
+    assert monitor.pages == {("LatencyObjectiveBreached", "orders"), ("DestinationAway", "")}
+
+
+def test_where_all_have_their_own_alert_the_cluster_has_none_and_budgets_page_nobody() -> None:
+    fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
+    budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
+    late = TurnResult(
+        LatencyVerdict(ObjectiveStatus.BREACHED, None, "late", budgets=budgets), LATE.incident, "", "east"
+    )
+    monitor, away = Monitor(), movements({"orders": MovementState.DESTINATION_AWAY})
+    monitor.turns(2, movements({}), {"orders": LATE})
+    monitor.turns(20, away, {"orders": late})
+    assert monitor.pages == {("LatencyObjectiveBreached", "orders")}
+
+
+def test_measurements_of_a_cluster_that_is_away_are_no_second_page() -> None:
+    conditions, pages = Conditions(AlertPatience()), set[str]()
+    away = movements(dict.fromkeys(NAMES, MovementState.DESTINATION_AWAY))
+    for number in range(20):
+        now = ClockReading(BEGIN_MS + 10_000 * number, 10.0 * number)
+        pages |= {one.kind.name for one in conditions.judging_failed("no answer", now, away)}
+    assert pages == {"HeadraceDestinationAway"}
+    for number in range(20, 30):
+        now = ClockReading(BEGIN_MS + 10_000 * number, 10.0 * number)
+        pages |= {one.kind.name for one in conditions.judging_failed("no answer", now, movements({}))}
+    assert pages == {"HeadraceDestinationAway", "HeadraceNothingJudged"}, "the cluster is back"
+
+
+def of_cause(cause: Cause, evidence: Mapping[str, float | str] = {}) -> TurnResult:
+    return TurnResult(
+        LATE.verdict, LATE.incident, "", "east", Diagnosis(cause, f"{cause}: because", evidence)
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "kind", "cluster"),
+    [
+        (of_cause(Cause.INSTANCE_LOST), "ProcessLost", ""),
+        (of_cause(Cause.WORKER_LOST), "ProcessLost", ""),
+        (of_cause(Cause.BROKER_QUOTA, {"quota": "destination brokers"}), "BrokersThrottle", "west"),
+        (of_cause(Cause.BROKER_QUOTA, {"quota": "source brokers"}), "BrokersThrottle", "east"),
+    ],
+)
+def test_a_fault_of_several_datastreams_is_one_page_and_none_if_it_is_over_soon(
+    finding: TurnResult, kind: str, cluster: str
+) -> None:
+    monitor = Monitor()
+    monitor.turns(5, movements({}), every(finding))
+    monitor.turns(3, movements({}), every(of_cause(Cause.BACKLOG)))
+    monitor.turns(20, movements({}), every(WELL))
+    assert monitor.pages == set()
+    (alert,) = monitor.turns(8, movements({}), every(finding))
+    assert (alert.kind.name, alert.cluster, alert.datastreams) == (f"Headrace{kind}", cluster, NAMES)
+    monitor.turns(20, movements({}), every(of_cause(Cause.BACKLOG)))
+    monitor.turns(20, movements({}), every(WELL))
+    assert monitor.pages == {(kind, "")}
+
+
+def test_a_worker_that_does_not_respond_is_one_page_for_all_of_its_datastreams() -> None:
+    """Also where its successor takes long to start, and for none without traffic."""
+
+    def stopped(state: MovementState, reason: str) -> FleetMovement:
+        known = movements(dict.fromkeys(NAMES, state), {"clicks": 2})
+        return FleetMovement(
+            {
+                name: replace(one, movement=Movement((replace(one.movement.states[0], reason=reason),)))
+                for name, one in known.datastreams.items()
+            },
+            is_complete=True,
+        )
+
+    monitor, silent = Monitor(), stopped(MovementState.STOP, SILENT_WORKER)
+    (alert,) = monitor.turns(8, silent, every(HALTED))
+    assert (alert.kind.name, alert.datastreams) == ("HeadraceProcessLost", ("orders", "users"))
+    monitor.turns(8, stopped(MovementState.STALL, "it does not start"), every(HALTED))
+    monitor.turns(3, movements({}), every(of_cause(Cause.WORKER_LOST)))
+    monitor.turns(20, movements({}), every(WELL))
+    assert monitor.pages == {("ProcessLost", "")}
+
+
+def test_what_is_left_of_a_fault_without_an_alert_pages_when_it_lasts() -> None:
+    monitor = Monitor()
+    monitor.turns(5, movements({}), {"orders": of_cause(Cause.INSTANCE_LOST)})
+    monitor.turns(5, movements({}), {"orders": of_cause(Cause.BACKLOG)})
+    assert monitor.pages == set()
+    monitor.turns(2, movements({}), {"orders": of_cause(Cause.BACKLOG)})
+    assert monitor.pages == {("LatencyObjectiveBreached", "orders")}
+
+
+@pytest.mark.parametrize("state", [MovementState.STALL, MovementState.STOP, MovementState.PAUSED_BY_ITSELF])
+def test_lateness_that_follows_partitions_that_stood_still_is_no_second_page(state: MovementState) -> None:
+    monitor, still = Monitor(), movements({"orders": state})
+    monitor.turns(8, still)
+    (first,) = monitor.pages
+    monitor.turns(8, movements({"orders": MovementState.CATCHING_UP}), {"orders": of_cause(Cause.BACKLOG)})
+    monitor.turns(20, movements({}), {"orders": WELL})
+    assert monitor.pages == {first}
+    monitor.turns(2, movements({}), {"orders": LATE})
+    assert len(monitor.pages) == 2, "it is late again"
+
+
+def test_lateness_of_another_cause_pages_beside_partitions_that_stand_still() -> None:
+    monitor, still = Monitor(), movements({"orders": MovementState.PAUSED_BY_ITSELF})
+    monitor.turns(8, still)
+    monitor.turns(3, still, {"orders": of_cause(Cause.OVERLOADED_TASK)})
+    assert ("LatencyObjectiveBreached", "orders") in monitor.pages
+
+
+def test_a_budget_that_burns_just_before_an_incident_opens_is_no_page_of_its_own() -> None:
+    fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
+    budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
+    opening, late, well = (
+        replace(one, verdict=one.verdict.with_budgets(budgets), incident=incident)
+        for one, incident in ((LATE, Incident()), (LATE, LATE.incident), (WELL, Incident()))
+    )
+    monitor = Monitor()
+    for finding in (opening, late, late):
+        monitor.turns(1, movements({}), {"orders": finding})
+        assert {one.name for one in monitor.conditions.inhibited} == {"HeadraceErrorBudgetBurning"}
+    monitor.turns(1, movements({}), {"users": opening})
+    assert len(monitor.conditions.inhibited) == 1
+    monitor.turns(1, movements({}), {"users": well})
+    assert not monitor.conditions.inhibited, "no incident opened"
 
 
 def test_two_clusters_are_two_alerts_and_the_incidents_are_of_the_datastreams() -> None:

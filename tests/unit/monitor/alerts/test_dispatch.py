@@ -14,6 +14,7 @@ from prometheus_client import generate_latest
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
+from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice, Style
@@ -25,6 +26,7 @@ from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence
+from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
@@ -382,3 +384,55 @@ def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None
     assert len({one.starts_ms for one in told}) == 1
     assert all(one.is_firing for one in told)
     assert other.messages == []
+
+
+def burning(finding: TurnResult) -> TurnResult:
+    """The same with an error budget that burns too fast."""
+    fast = BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0)
+    budgets = (Budget(Objective(2_000, 99.5), 0.5, 30, (fast,)),)
+    return replace(finding, verdict=finding.verdict.with_budgets(budgets))
+
+
+def told_of(memory: Memory) -> list[tuple[str, bool]]:
+    return [
+        (one.labels["alertname"].removeprefix("Headrace"), one.is_firing)
+        for each in memory.messages
+        for one in each
+    ]
+
+
+def test_a_budget_that_burns_with_an_incident_is_no_second_page_while_its_windows_hold_that() -> None:
+    memory, clock = Memory(), ManualClock()
+    rig = Rig(clock, memory, schedule=Schedule(0.0, 3_600.0, 0.01))
+    rig.dispatch.start()
+    late, well = burning(LATE), burning(WELL)
+    rig.judged(orders=LATE)
+    wait_until(lambda: told_of(memory) == [("LatencyObjectiveBreached", True)])
+    for found, turns in ((late, 5), (well, 100)):
+        for _ in range(turns):
+            rig.judged(orders=found)
+            clock.advance(20.0)
+    assert rig.metric('headrace_alerts_firing{alertname="HeadraceErrorBudgetBurning"') == 1
+    wait_until(lambda: len(told_of(memory)) == 2)
+    assert told_of(memory) == [("LatencyObjectiveBreached", True), ("LatencyObjectiveBreached", False)]
+    for _ in range(20):
+        rig.judged(orders=well)
+        clock.advance(20.0)
+    wait_until(lambda: ("ErrorBudgetBurning", True) in told_of(memory), "what still burns is told")
+    rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_a_budget_that_burned_before_an_incident_stays_told() -> None:
+    memory, clock = Memory(), ManualClock()
+    rig = Rig(clock, memory, schedule=Schedule(0.0, 3_600.0, 0.01))
+    rig.dispatch.start()
+    rig.judged(orders=burning(WELL))
+    wait_until(lambda: told_of(memory) == [("ErrorBudgetBurning", True)])
+    for found in (LATE, LATE):
+        rig.judged(orders=burning(found))
+        clock.advance(20.0)
+    wait_until(lambda: len(told_of(memory)) == 2)
+    assert ("ErrorBudgetBurning", False) not in told_of(memory)
+    rig.judged(orders=WELL)
+    wait_until(lambda: ("ErrorBudgetBurning", False) in told_of(memory))
+    rig.dispatch.stop(PATIENCE_SECONDS)

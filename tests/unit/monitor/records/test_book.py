@@ -60,7 +60,7 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
 
 
 def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> FleetMovement:
-    counts = (StateCount(MovementState.SOURCE_AWAY, partitions, "t-0", "no answer", 1, idle),)
+    counts = (StateCount(MovementState.SOURCE_AWAY, partitions, "t-0", "no answer", 1_000, idle),)
     movement = Movement(counts if partitions else ())
     return FleetMovement({ORDERS: DatastreamStates("east", movement)}, is_complete)
 
@@ -91,6 +91,67 @@ def test_bad_seconds_are_those_with_waiting_records_or_a_missed_objective(
     book.judged(findings, 11_000, AWAY, movements)
     (record,) = book._open.values()
     assert (record.bad_seconds, record.unknown_seconds) == (bad, unknown)
+
+
+def with_cause(cause: Cause) -> dict[DatastreamName, TurnResult]:
+    return {ORDERS: replace(late()[ORDERS], diagnosis=Diagnosis(cause, f"{cause}: because"))}
+
+
+def causes_of(book: IncidentBook) -> tuple[str, dict[str, float]]:
+    (record,) = book._open.values()
+    return record.cause, dict(record.causes)
+
+
+def test_a_cluster_that_is_away_is_the_cause_and_what_it_leaves_is_not_another_one() -> None:
+    """Records that producers kept meanwhile have old timestamps, as if clocks were wrong."""
+    book = IncidentBook()
+    known = {ORDERS: [AWAY[ORDERS][0]._replace(cause=Cause.SOURCE_AWAY)]}
+    book.judged({}, 1_000, known, moving(3))
+    book.judged({}, 41_000, known, moving(3))
+    assert causes_of(book) == (Cause.SOURCE_AWAY, {Cause.SOURCE_AWAY: 40.0})
+    for number, cause in enumerate((Cause.WRONG_TIMESTAMPS, Cause.UNKNOWN, Cause.BACKLOG), start=5):
+        book.judged(with_cause(cause), 1_000 + 10_000 * number)
+    assert causes_of(book) == (Cause.SOURCE_AWAY, {Cause.SOURCE_AWAY: 70.0})
+
+
+def test_an_outage_that_is_over_before_its_alert_is_the_cause_and_began_before_the_incident() -> None:
+    """What arrives after it is late, and looks like a slow source or an overload."""
+    book = IncidentBook()
+    for now_ms in range(1_000, 41_000, 10_000):
+        book.judging_failed(now_ms, NO_MATTERS, moving(3))
+    book.judged(with_cause(Cause.SOURCE_BOUND), 41_000)
+    (record,) = book._open.values()
+    assert (record.cause, record.bad_seconds) == (Cause.SOURCE_AWAY, 30.0)
+    book.judged(with_cause(Cause.HOT_PARTITION), 51_000)
+    assert causes_of(book)[0] == Cause.SOURCE_AWAY
+    book.judged(with_cause(Cause.OUR_QUOTA), 61_000)
+    assert causes_of(book)[1] == {Cause.SOURCE_AWAY: 40.0, Cause.OUR_QUOTA: 10.0}
+
+
+@pytest.mark.parametrize(("idle", "last_ms"), [(3, 31_000), (0, 900)])
+def test_an_outage_of_an_idle_datastream_or_of_long_ago_explains_nothing(idle: int, last_ms: int) -> None:
+    book = IncidentBook()
+    book.judged({}, last_ms, NO_MATTERS, moving(3, idle))
+    book.judged(with_cause(Cause.SOURCE_BOUND), 61_000)
+    (record,) = book._open.values()
+    assert (record.cause, record.bad_seconds) == (Cause.SOURCE_BOUND, 0.0)
+
+
+def test_a_cluster_that_still_does_not_answer_is_away_and_not_slow() -> None:
+    book = IncidentBook()
+    for number, cause in enumerate([*[Cause.DESTINATION_BOUND] * 4, Cause.DESTINATION_AWAY]):
+        book.judged(with_cause(cause), 1_000 + 10_000 * number)
+    assert causes_of(book) == (Cause.DESTINATION_AWAY, {Cause.DESTINATION_AWAY: 40.0})
+    book.judged(with_cause(Cause.DESTINATION_BOUND), 51_000)
+    assert causes_of(book) == (Cause.DESTINATION_AWAY, {Cause.DESTINATION_AWAY: 50.0})
+
+
+def test_a_problem_that_is_a_cause_hides_no_other_cause() -> None:
+    book = IncidentBook()
+    known = {ORDERS: [AWAY[ORDERS][0]._replace(cause=Cause.SOURCE_AWAY)]}
+    book.judged(with_cause(Cause.OUR_QUOTA), 1_000)
+    book.judged(with_cause(Cause.OUR_QUOTA), 31_000, known)
+    assert causes_of(book)[0] == Cause.OUR_QUOTA
 
 
 def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() -> None:

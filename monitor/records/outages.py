@@ -1,0 +1,54 @@
+"""Recent outages of clusters, by datastream, as the states of partitions show them. Pure.
+
+An outage explains what follows it: records that waited are late when they arrive, and their phases of latency
+say nothing about it. It also began before its alert and its incident.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mirror.model.identifiers import DatastreamName
+from monitor.causes.diagnosis import Cause
+from monitor.movement.states import MovementState
+from monitor.movement.summary import FleetMovement
+
+EXPLAINS_MS: Final = 60_000
+"""Time after an outage in which lateness follows from it."""
+_CAUSES: Final = {
+    MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
+    MovementState.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
+}
+
+
+class Outage(NamedTuple):
+    """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
+    turn in which they did."""
+
+    cause: Cause
+    since_ms: int
+    seen_ms: int
+
+
+class RecentOutages:
+    """Outages seen in the last turns."""
+
+    def __init__(self) -> None:
+        self._of: dict[DatastreamName, Outage] = {}
+
+    def note(self, movements: FleetMovement, now_ms: int) -> None:
+        """Record the states of partitions after a turn. Idle datastreams have no outage."""
+        self._of = {name: one for name, one in self._of.items() if now_ms - one.seen_ms <= EXPLAINS_MS}
+        for name, moving in movements.datastreams.items():
+            for count in moving.movement.states:
+                cause = _CAUSES.get(count.state)
+                if cause is not None and not count.is_idle:
+                    known = self._of.get(name)
+                    since = now_ms if count.since_ms is None else min(count.since_ms, now_ms)
+                    if known is not None and known.cause is cause:
+                        since = min(known.since_ms, since)
+                    self._of[name] = Outage(cause, since, now_ms)
+
+    def of(self, name: DatastreamName) -> Outage | None:
+        """Return the latest outage of a datastream; None if there was none lately."""
+        return self._of.get(name)

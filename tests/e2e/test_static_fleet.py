@@ -1,0 +1,179 @@
+"""A fleet of a fixed size that becomes too small, for its monitor, a real Prometheus with the shipped rules,
+and a real Alertmanager: one alert, which ends when an instance joins."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mirror.errors import HeadraceError
+from monitor.alerts.catalogue import RESIZE
+from stack.ports import LOOPBACK, free_ports
+from stack.process.managed_process import ManagedProcess
+from stack.traffic.writer import Traffic
+from tests.e2e.conftest import NewInstance
+from tests.fakes.alert_receivers import HttpReceiver
+from tests.kafka_data import make_topic
+from tests.metrics_data import fresh_name
+from tests.mirrored import create_datastream
+from tests.patience import wait_until
+from tests.prometheus_binaries import binary
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
+RULES: Final = Path(__file__).parents[2] / "deploy/prometheus/headrace.rules.yaml"
+PARTITIONS: Final = 6
+CAPACITY: Final = 100_000
+"""Bytes per second of a task; an instance can run two."""
+LIGHT, HEAVY = 1_000, 60_000
+OF_RULE: Final = "HeadraceInstancesNeeded"
+
+
+def responds(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@contextmanager
+def alertmanager(folder: Path, hook: HttpReceiver) -> Iterator[str]:
+    """A real Alertmanager that posts to the receiver; yields its address."""
+    port = free_ports(1)[0]
+    route = {"receiver": "hook", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
+    receivers = [{"name": "hook", "webhook_configs": [{"url": hook.url, "send_resolved": True}]}]
+    file = folder / "alertmanager.yml"
+    file.write_text(json.dumps({"route": route, "receivers": receivers}))
+    command = [
+        str(binary("prometheus-alertmanager")),
+        f"--config.file={file}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+        "--cluster.listen-address=",
+    ]
+    with ManagedProcess("alertmanager", command, {}, folder / "alertmanager.log", grace_seconds=5):
+        url = f"http://{LOOPBACK}:{port}"
+        wait_until(lambda: responds(f"{url}/-/ready"), "Alertmanager listens")
+        yield url
+
+
+@contextmanager
+def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[str]:
+    """A real Prometheus with the shipped rules, whose alerts do not wait; yields its address."""
+    port, rules = free_ports(1)[0], folder / "rules.yaml"
+    rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
+    file = folder / "prometheus.yml"
+    host = alertmanager_url.removeprefix("http://")
+    document = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [host]}]}]},
+        "scrape_configs": [
+            {"job_name": "headrace", "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "1s"}]}
+        ],
+    }
+    file.write_text(json.dumps(document))
+    command = [
+        str(binary("prometheus")),
+        f"--config.file={file}",
+        f"--storage.tsdb.path={folder / 'prometheus'}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+    ]
+    with ManagedProcess("prometheus", command, {}, folder / "prometheus.log", grace_seconds=5):
+        url = f"http://{LOOPBACK}:{port}"
+        wait_until(lambda: responds(f"{url}/-/ready"), "Prometheus listens")
+        yield url
+
+
+@contextmanager
+def traffic(address: str, topic: str, rates: Mapping[str, float]) -> Iterator[Traffic]:
+    writer = Traffic(address)
+    writer.set_rates(json.dumps({topic: rates}))
+    thread = threading.Thread(target=writer.run, name="traffic")
+    thread.start()
+    try:
+        yield writer
+    finally:
+        writer.stop()
+        thread.join()
+
+
+def even(rate: float) -> dict[str, float]:
+    return {str(number): rate for number in range(PARTITIONS)}
+
+
+def told(hook: HttpReceiver) -> list[tuple[str, str]]:
+    """Each alert about the size of the fleet with its state, repetitions left out."""
+    alerts = [one for request in hook.requests for one in request.document["alerts"]]
+    states = [(one["labels"]["alertname"], one["status"], one["startsAt"]) for one in alerts]
+    return [one[:2] for one in dict.fromkeys(states) if one[0] in (RESIZE.name, OF_RULE)]
+
+
+def needed(instance: RunningInstance) -> int:
+    try:
+        return int(instance.rest.get("/v1/advice")["required_instances"] or 0)
+    except HeadraceError:
+        return 0
+
+
+def sees_metrics(url: str) -> bool:
+    found: dict[str, Any] = httpx.get(
+        f"{url}/api/v1/query", params={"query": "headrace_staying_instances"}
+    ).json()
+    return bool(found["data"]["result"])
+
+
+@pytest.mark.parametrize("has_receiver", [True, False], ids=["by the monitor", "by Prometheus"])
+def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_joins(
+    has_receiver: bool, new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    if binary("prometheus-alertmanager") is None:
+        pytest.skip("neither on the PATH nor from Debian: prometheus-alertmanager")
+    name = fresh_name("static")
+    make_topic(kafka_pair.source.address, name, PARTITIONS)
+    settings = {
+        "monitor__measurements": "topic",
+        "monitor__interval_seconds": "1",
+        "monitor__alerts__resize_after_seconds": "5",
+        "monitor__alerts__gather_seconds": "1",
+        "assigner__advice__tasks_per_instance": "2",
+        "mirror__leader__task_capacity_bytes_per_second": str(CAPACITY),
+        "mirror__leader__replan_interval_seconds": "5",
+        "mirror__leader__scale_in_after_hours": "1",
+    }
+    with ExitStack() as stack:
+        hook, direct = (stack.enter_context(HttpReceiver()) for _ in range(2))
+        called = stack.enter_context(alertmanager(tmp_path, hook))
+        if has_receiver:
+            settings["monitor__alerts__alertmanagers__real__url"] = called
+            settings["monitor__alerts__alertmanagers__real__refresh_seconds"] = "2"
+            settings["monitor__alerts__webhooks__chat__url"] = direct.url
+        one = new_instance("one", **settings)
+        targets = tmp_path / "targets.json"
+        targets.write_text(json.dumps([{"targets": [one.address]}]))
+        seen = stack.enter_context(prometheus(tmp_path, called, targets))
+        wait_until(lambda: sees_metrics(seen), "Prometheus scrapes")
+        create_datastream(one, name, name)
+        writer = stack.enter_context(traffic(kafka_pair.source.address, name, even(LIGHT)))
+        wait_until(lambda: needed(one) == 1, "the fleet is large enough")
+        assert told(hook) == told(direct) == []
+        writer.set_rates(json.dumps({name: even(HEAVY)}))
+        wait_until(lambda: needed(one) > 1, "the fleet is too small")
+        alert = RESIZE.name if has_receiver else OF_RULE
+        wait_until(lambda: told(hook) == [(alert, "firing")], "Alertmanager tells it once")
+        if has_receiver:
+            wait_until(lambda: told(direct) == [(RESIZE.name, "firing")], "so does the monitor")
+        more = [new_instance(f"more-{number}", **settings) for number in range(1, needed(one))]
+        targets.write_text(json.dumps([{"targets": [each.address for each in (one, *more)]}]))
+        wait_until(lambda: told(hook) == [(alert, "firing"), (alert, "resolved")], "and its end")
+        if has_receiver:
+            wait_until(lambda: told(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")], "too")
