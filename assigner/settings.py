@@ -48,7 +48,8 @@ class AssignerSettings(Settings):
     """Bytes/s of capacity that a full plan must free for each additional byte/s that it moves, compared with
     an incremental plan, to be chosen automatically; unset means only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Partitions with load, times tasks, up to which the solver minimizes the moved bytes."""
+    """Number of partitions with load, multiplied by the number of tasks, up to which the solver minimizes the
+    moved bytes."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Factor for all step limits: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0, le=1_000_000_000)

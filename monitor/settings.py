@@ -47,8 +47,8 @@ class MonitorSettings(Settings):
     close_after: int = Field(default=3, ge=1)
     """Minimum number of consecutive good verdicts that closes an incident."""
     close_seconds: Seconds = 600.0
-    """Time for which verdicts must have been good to close an incident, so that a datastream close to its
-    objective has one incident."""
+    """Minimum time of uninterrupted good verdicts that closes an incident, so that a datastream that hovers
+    around its objective has one incident instead of many."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)

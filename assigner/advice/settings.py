@@ -24,7 +24,7 @@ class AdviceSettings(Settings):
     consent_hours: int = Field(default=6, ge=1, le=168)
     """Hours ahead within which no task is removed that the forecast needs."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """Hours of lower need after which the advised numbers fall."""
+    """Hours for which the need must have been lower before the advised numbers fall."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
     """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
     within it. 0: at any time."""

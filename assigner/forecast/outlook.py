@@ -69,7 +69,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     if (last - first) // HOUR_MS > MOST_HOURS:
         raise InvalidRequest(
             f"the history spans more than {MOST_HOURS // 8760} years",
-            advice="check the unit of its times: hours start at epoch milliseconds",
+            advice="check the unit of its times: the start of each hour must be in epoch milliseconds",
         )
     hours = range(first, last + 1, HOUR_MS)
     lately = [history[hour] for hour in hours[-DAY:] if hour in history]

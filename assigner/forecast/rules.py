@@ -124,7 +124,7 @@ def _scores(errors: Values, distance: int) -> Values:
     known = np.where(is_known, errors, 0.0)
 
     def mean(hours: int, ends: list[int]) -> Values:
-        """Return the mean of `hours` forecasts up to each of `ends` hours before."""
+        """Return, for each hour, the mean over periods of `hours` hours that end `ends` hours before it."""
         total, count = _sums(known, hours), _sums(is_known.astype(np.float64), hours)
         sums, counts = (np.nansum([_moved(values, end) for end in ends], axis=0) for values in (total, count))
         return np.asarray(np.divide(sums, counts, out=np.full(errors.shape, np.nan), where=counts > 0))

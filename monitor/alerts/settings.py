@@ -100,7 +100,7 @@ class WebhookSettings(HttpReceiverSettings):
     url: SecretUrl = SecretStr("")
     """URL to post to, if it is not a secret; only its host is shown."""
     url_file: str = ""
-    """File with the URL, if knowing the URL suffices to post; read for every message."""
+    """File with the URL, if anyone who knows the URL can post to it; read for every message."""
     url_variable: str = ""
     """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
@@ -177,8 +177,8 @@ class AlertSettings(Settings):
     """Time for which the service or its measurements must be unavailable before the alert fires that no
     datastream can be evaluated."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """Time for which partitions must be stalled, paused by themselves or waiting for a cluster before an
-    alert fires."""
+    """Time for which partitions must be stalled, paused on an error or waiting for a cluster before an alert
+    fires."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
     """Time for which an open transaction must hide the whole backlog of a partition before the alert fires;
     brokers abort a transaction after at most `transaction.max.timeout.ms`, 15 minutes by default."""
