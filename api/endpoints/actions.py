@@ -153,7 +153,7 @@ async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Pause a datastream until it is resumed, or for a time; its tasks stay on their instances. If it is
-    already paused, the new end replaces the previous one."""
+    already paused, a different end replaces the previous one."""
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 

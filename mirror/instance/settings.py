@@ -30,7 +30,7 @@ class WorkerSettings(Settings):
     restart_delay_seconds: Seconds = 1.0
     """Delay before a dead worker is restarted; doubles up to 30 s while it keeps dying."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
-    """A worker that sends no message for this long and does not compute (frozen or hung) is killed, and its
+    """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its
     tasks restart from their checkpoints. After half of this time its lanes no longer count as copying."""
     stop_deadline_seconds: Seconds = 20.0
     """Time that a stop may spend draining; the remainder is abandoned and copied again later."""
@@ -52,8 +52,8 @@ class LeaderSettings(Settings):
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of plug-ins that datastreams choose for their loads and that differ from the service's: by
-    plug-in name, a table of text by name."""
+    """Options of load provider plug-ins that datastreams choose instead of the service's own: by plug-in
+    name, a table of text by name."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
     """Strategy that decides the number of tasks and the partitions of each: `assigner`, with bounds and
     proofs; `simple`, without further dependencies; `auto`, the assigner if installed; or the name of a
@@ -63,8 +63,8 @@ class LeaderSettings(Settings):
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of plug-ins that datastreams choose and that differ from the service's: by plug-in name, a
-    table of text by name."""
+    """Options of placement strategy plug-ins that datastreams choose instead of the service's own: by plug-in
+    name, a table of text by name."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
@@ -77,7 +77,7 @@ class LeaderSettings(Settings):
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which loads are observed and every datastream is planned by them; placed partitions stay if
+    """Interval at which loads are observed and every datastream is planned again; placed partitions stay if
     possible. The first such plan follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required it. At least
@@ -94,7 +94,7 @@ class LeaderSettings(Settings):
     """Target time for copying a backlog, in addition to new records: the backlog divided by it counts as
     load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times without optional moves: no task is removed, and none changes instance to balance them. Overloads
+    """Times without optional moves: no task is removed, and none moves to balance instances. Overloads
     are still relieved, partitions get tasks and requests are executed. Syntax as for
     `monitor.freeze_windows`."""
     patience_seconds: Seconds = 2.0

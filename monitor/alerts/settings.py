@@ -186,12 +186,12 @@ class AlertSettings(Settings):
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
     fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """Time for which the source must be about to delete records that are not copied before the alert
+    """Time for which the source must be about to delete uncopied records before the alert
     fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """A loss further away than this is not an alert yet."""
+    """Maximum time until the predicted loss for which the alert fires."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
-    """A loss is not an alert while the backlog is a smaller share than this of the source's log."""
+    """Minimum backlog for which the alert fires, as a share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """Time for which a receiver must accept no alerts before the other receivers are alerted."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
