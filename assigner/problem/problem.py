@@ -190,7 +190,7 @@ def _usable(capacity: TaskCapacity) -> Ints:
     for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} percent of a task's capacity leave no {unit} per second",
+                f"{capacity.utilisation_percent} percent of a task's capacity leaves no {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)
