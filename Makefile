@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Recipes run one at a time, and none outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test test-all coverage lint types unit bench chaos pictures sbom audit wheel docs docs-serve lock clean
+.PHONY: help setup environment demo test test-all coverage lint types unit bench chaos pictures notebooks sbom audit wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ chaos: setup ## inject faults into a real service and verify all records; MINUTE
 
 pictures: setup ## retake the screenshots in docs/pictures/ on real servers; AT=host:port uses a running service
 	@AT=$(AT) exec $(BIN)/python -m bench pages_pictures
+
+notebooks: setup ## run the notebooks and store their outputs, which the documentation shows; NOTEBOOKS="02 05" runs some
+	@NOTEBOOKS="$(NOTEBOOKS)" exec $(BIN)/python -m bench pages_notebooks
 
 sbom: setup ## write the packages of an installation and their licences to dist/ (CycloneDX and a table)
 	@rm -rf .cache/sbom && $(PYTHON) -m venv --without-pip .cache/sbom && mkdir -p dist

@@ -185,14 +185,16 @@ def a_metric(cluster: str, topic: str, partition: int, time_ms: int, **other: An
     return replace(plain, **other)
 
 
-def a_rollup(cluster: str, partition: int, hour_ms: int, rate: float) -> PartitionMetricHourly:
+def a_rollup(
+    cluster: str, partition: int, hour_ms: int, rate: float, topic: str = "t"
+) -> PartitionMetricHourly:
     """Return a row of `partitionMetricsHourly` with the same load for every statistic."""
 
     return PartitionMetricHourly(
         hour_ms=hour_ms,
         datacenter="dc",
         cluster=cluster,
-        topic="t",
+        topic=topic,
         kafka_partition=partition,
         broker=1,
         samples=30,

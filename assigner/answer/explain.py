@@ -14,7 +14,7 @@ from assigner.problem.problem import UNITS, PlacementProblem, PlanMode, Policy, 
 from assigner.stages.hysteresis import carried
 from assigner.stages.outcome import StageOutcome
 from mirror.model.load import TaskCapacity
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 
 class MoveCause(IntEnum):
@@ -113,11 +113,11 @@ def reasons(
 def _demands(problem: PlacementProblem, capacity: TaskCapacity, outcome: StageOutcome) -> list[str]:
     sentences = []
     for dimension, room in enumerate(problem.usable.tolist()):
-        unit = ("bytes", "messages")[dimension]
+        shown = (rate_text, _message_rate)[dimension]
         total = int(problem.sizes[:, dimension].sum())
         sentences.append(
-            f"in total {_rate(total / UNITS, unit)} per second, {total / room:.2f} times the usable "
-            f"{_rate(room / UNITS, unit)} of a task ({capacity.utilisation_percent} % of its capacity)"
+            f"{shown(total / UNITS)} in total, {total / room:.2f} times the usable capacity of a task "
+            f"({shown(room / UNITS)}, {capacity.utilisation_percent} % of its capacity)"
         )
     own = int(problem.offending.sum())
     if own:
@@ -215,8 +215,5 @@ def _limits(problem: PlacementProblem, policy: Policy, outcome: StageOutcome, ta
     return []
 
 
-def _rate(value: float, unit: str) -> str:
-    for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
-        if value >= size:
-            return f"{value / size:.2f} {word} {unit}"
-    return f"{value:.1f} {unit}"
+def _message_rate(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1}f} messages/s"

@@ -1,1 +1,1 @@
-"""Load time and screenshots of the web pages."""
+"""Load time and screenshots of the web pages, and outputs of the notebooks."""

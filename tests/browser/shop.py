@@ -26,8 +26,8 @@ HOT_HOURS: Final = 5
 class Shop(Site):
     """One datastream `shop` of two topics; `orders-0` has been hot for five hours."""
 
-    def __init__(self) -> None:
-        super().__init__(planner=LoadPlanner(), usable=USABLE)
+    def __init__(self, name: str = "one") -> None:
+        super().__init__(name=name, planner=LoadPlanner(), usable=USABLE)
         self.source.topics |= {name: TopicDescription(name, len(loads)) for name, loads in LOADS.items()}
         self.create("shop", source={"cluster": "source", "topics": "orders|clicks"})
         rates = {

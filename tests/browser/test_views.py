@@ -235,6 +235,22 @@ def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> No
     assert re.match(r"orders-0\b.* 200 kB/s, 83 % .*\b240 kB/s", said)
 
 
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"objective_ms": None, "percentile": None}, "none"),
+        ({}, "unknown"),
+        ({"budget_left": 0.5, "budget_as_of_ms": NOW}, "50 %"),
+        ({"objective_ms": None, "percentile": None, "budget_left": 0.5, "budget_as_of_ms": NOW}, "50 %"),
+    ],
+)
+def test_a_datastream_without_an_objective_has_no_budget(page: Page, more: dict[str, Any], text: str) -> None:
+    (row,) = call(page, "views/overview", "rowsOf", an_overview(a_glance(**more)), {})
+    facts = call(page, "views/datastream", "factsOf", a_glance(**more), 240_000, None)
+    assert row["budget"] == text
+    assert next(one["text"] for one in facts if "budget" in one["name"]) == text
+
+
 def test_hot_is_the_same_on_every_page(page: Page) -> None:
     known = loads(a_load("t", 0, 130_000.0), a_load("t", 1, 1.0, is_offending=True), a_load("t", 2, None))
     words = [row["standing"]["word"] for row in call(page, "views/hot", "rowsOf", known, 240_000, [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import expect
@@ -14,6 +14,19 @@ from tests.browser.chromium import PHONE
 from tests.browser.conftest import OpenPage, Serve
 from tests.browser.shop import HOT, Shop
 from tests.browser.test_flows import violations
+
+_BROKEN_WORDS: Final = """() => [...document.querySelectorAll('td .sub')].flatMap((one) => {
+  const found = [];
+  for (const text of [...one.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE))
+    for (const word of text.data.matchAll(/[a-z0-9]+/gi)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (range.getClientRects().length > 1) found.push(word[0]);
+    }
+  return found;
+})"""
+"""Script that returns the words of cells which span two lines."""
 
 
 @pytest.fixture
@@ -89,3 +102,11 @@ def test_the_advice_says_how_many_why_and_what_it_would_save(
     expect(page.locator(".chart canvas")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]  # type: ignore[index]
     assert violations(page) == []
+
+
+def test_no_word_of_a_table_is_broken_in_two(serve: Serve, open_page: OpenPage) -> None:
+    shop = Shop("headrace-production-1")
+    narrow = {"width": 900, "height": 860}
+    page = open_page(f"{serve(shop.app)}/ui/#/offending?datastream=shop", viewport=narrow)
+    expect(page.locator("tbody tr").nth(0)).to_contain_text("headrace-production-1")
+    assert page.evaluate(_BROKEN_WORDS) == []

@@ -29,6 +29,8 @@ WAY: Final = (
     Stop("advice", "how many tasks and instances are needed"),
 )
 
+INCIDENT: Final = Stop("incident", "an open incident with its cause and evidence")
+
 
 class Found(NamedTuple):
     """Result of the walk. `partition`: the hottest one; `text`: the sentence about it."""
@@ -37,8 +39,11 @@ class Found(NamedTuple):
     text: str
 
 
-def walk(page: Page, taken: Taken) -> Found:
-    """Follow the path from the open first page. Calls `taken` with each stop once it is drawn."""
+def walk(page: Page, taken: Taken, is_full: bool = True) -> Found:
+    """Follow the path from the open first page. Calls `taken` with each stop once it is drawn.
+
+    `is_full`: preview a full placement instead of one with few moves.
+    """
     _drawn(page, "Datastreams")
     expect(page.locator("tbody tr").first).to_be_visible()
     taken("overview")
@@ -55,7 +60,8 @@ def walk(page: Page, taken: Taken) -> Found:
     expect(page.get_by_text(found.partition).or_(page.locator(".lanes i.hot")).first).to_be_attached()
     taken("datastream")
     page.locator("main a[href^='#/plans/']").click()
-    page.locator("section:has(#compute) .act > div > button").last.click()
+    buttons = page.locator("section:has(#compute) .act > div > button")
+    (buttons.last if is_full else buttons.first).click()
     expect(page.locator("#diff")).to_be_visible()
     taken("plan-preview")
     page.get_by_role("link", name="Advice", exact=True).click()
@@ -63,6 +69,14 @@ def walk(page: Page, taken: Taken) -> Found:
     expect(page.locator("#saving")).to_be_visible()
     taken("advice")
     return found
+
+
+def show_incident(page: Page, taken: Taken) -> None:
+    """Open the page of incidents and wait for an open one with its cause. Calls `taken` once it is drawn."""
+    page.get_by_role("link", name="Incidents", exact=True).click()
+    _drawn(page, "Incidents and events")
+    expect(page.locator("section:has(#incidents) .sign.bad").first).to_be_visible()
+    taken(INCIDENT.name)
 
 
 def _drawn(page: Page, title: str) -> None:

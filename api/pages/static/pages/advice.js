@@ -45,7 +45,7 @@ function Forecast({ advice }) {
 
 function Groups({ advice }) {
   const [shown, more] = usePage(groupsOf(advice));
-  return html`<${Card} id="groups" title="Datastream groups" note=${html`datastreams of a group share tasks; computed <${Ago} ms=${advice.computed_ms} />`}>
+  return html`<${Card} id="groups" title="Datastream groups" note="datastreams of a group share tasks">
     <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Required</th>
       <th scope="col" class="num">Next hour</th><th scope="col" class="num">Peak</th><th scope="col">Forecast accuracy</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>

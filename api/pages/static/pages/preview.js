@@ -5,6 +5,7 @@ import { part } from "../lib/api.js";
 import { Act, Ago, Card, Facts, Sign, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
 import { diffOf, refusalOf } from "../views/preview.js";
 
+const COMPUTED = () => "Computed; the changes are below.";
 export const title = ({ argument }) => `Plan of ${argument}`;
 
 export default function Preview({ argument: name }) {
@@ -20,8 +21,8 @@ export default function Preview({ argument: name }) {
     <${Troubles} errors=${errors} />
     <${Card} id="compute" title="Compute a plan" note="changes nothing; plans are kept for 1 hour">
       <div class="acts">
-        <${Act} key="small" label="Few moves" main refusal=${refusal} call=${compute(false)} done=${took} says=${(answer) => answer.sentence} />
-        <${Act} key="full" label="Full placement" refusal=${refusal} call=${compute(true)} done=${took} says=${(answer) => answer.sentence} />
+        <${Act} key="small" label="Few moves" main refusal=${refusal} call=${compute(false)} done=${took} says=${COMPUTED} />
+        <${Act} key="full" label="Full placement" refusal=${refusal} call=${compute(true)} done=${took} says=${COMPUTED} />
       </div>
     <//>
     ${identity && html`<${Diff} key=${identity} identity=${identity} before=${one?.tasks} refusal=${refusal} />`}`;

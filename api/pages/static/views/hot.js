@@ -4,6 +4,9 @@ import { count, isKnown, many, percent, rate } from "../lib/format.js";
 
 const SKEWED = 2; // multiple of the mean of the topic's other partitions from which the key is the cause, as in the query `offending` of `headrace pinot query`
 
+const BASES = { slope: "log growth", partial: "log growth, in part", held: "last measured", seasonal: "same hour of earlier days",
+  mean: "mean of the topic", mirror: "copied", configured: "configured" };
+
 /** Return the datastream to show first: the one with most hot partitions, else with the fullest task. */
 export function firstToLookAt(overview) {
   const urgency = (one) => [one.hot || 0, one.fullest_bytes_per_second || 0];
@@ -77,7 +80,7 @@ function rowOf(one, rank, usable, topic, isPart, moves) {
   return {
     rank, name, task: one.task || "no task", instance: one.instance || "no instance",
     load: `${one.is_lower_bound ? "at least " : ""}${rate(load)}`, share, shareText: percent(share),
-    standing: standingOf(one, share), measuredMs: one.measured_at_ms, source: one.rate_source || "",
+    standing: standingOf(one, share), measuredMs: one.measured_at_ms, source: BASES[one.rate_source] || one.rate_source || "",
     skew: skew === null ? "unknown" : skew === Infinity ? "entire topic" : `${skew.toFixed(1)} × mean of others`,
     topicShare: topic?.load && !isPart && isKnown(load) ? `${percent(load / topic.load)} of the load of ${many(topic.partitions, "partition")}` : "",
     advice: adviceOf(one, skew),

@@ -67,7 +67,7 @@ function rowOf(one) {
     way: `${one.source} → ${one.destination}`,
     standing: standing(one),
     objective: isKnown(one.objective_ms) ? `p${one.percentile} ≤ ${duration(one.objective_ms)}` : "none",
-    budget: percent(one.budget_left),
+    budget: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
     budgetAsOfMs: one.budget_as_of_ms,
     oldest: isKnown(one.oldest_ms) || !isKnown(one.at_least_ms) ? duration(one.oldest_ms) : `at least ${duration(one.at_least_ms)}`,
     oldestMs: one.oldest_ms ?? one.at_least_ms,
