@@ -27,7 +27,7 @@ class AssignerSettings(Settings):
     """Settings of the planner; docs/placement/settings.md explains each."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
-    """Relative distance to the best possible maximum load that a rebalance reaches; lower values move more
+    """Relative excess over the lowest possible maximum load that a rebalance accepts; lower values move more
     bytes."""
     rebalance_gain: float = Field(default=0.05, ge=0, le=1)
     """Minimum relief of the fullest task or instance for a rebalance to level tasks, as a share of a task's
@@ -40,15 +40,16 @@ class AssignerSettings(Settings):
     settling_observations: int = Field(default=3, ge=1)
     """Number of consecutive observations that must agree before tasks are added or overloads relieved."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
-    """Share of the least bytes that a plan may move in addition if that moves fewer partitions, each of which
-    pauses for its move; 0 moves the fewest bytes."""
+    """Bytes that a plan may move beyond the minimum, as a share of it, to move fewer partitions (each
+    pauses for its move); 0 moves the fewest bytes."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Bytes/s of capacity that a full plan must free for each additional byte/s that it moves, compared with
-    an incremental plan, to be chosen automatically; unset means only on request."""
+    """Bytes/s of capacity that a full plan must free for each byte/s that it moves beyond an incremental plan
+    to be chosen automatically; unset means only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Partitions with load, times tasks, up to which the solver minimizes the moved bytes."""
+    """Number of partitions with load, multiplied by the number of tasks, up to which the solver minimizes the
+    moved bytes."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Factor for all step limits: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0, le=1_000_000_000)

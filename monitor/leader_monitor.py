@@ -36,7 +36,7 @@ class RunningMonitor(Protocol):
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop it and wait for its end up to the deadline."""
+        """Stop the monitor and wait until it has ended, at most until the deadline."""
         ...
 
 

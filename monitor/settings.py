@@ -27,7 +27,7 @@ class MonitorSettings(Settings):
     """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Run the monitor in the instance that is leader. `headrace monitor` then ends at once."""
+    """Run the monitor in the instance that is leader. `headrace monitor` then exits immediately."""
     act: bool = True
     """Allow the monitor to request rebalances. `PATCH /v1/monitor` forbids them without a restart."""
     mode: Mode = Mode.ACT
@@ -39,7 +39,7 @@ class MonitorSettings(Settings):
     """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either`: Pinot,
     and the topic while Pinot does not respond."""
     interval_seconds: Seconds = 10.0
-    """Time between two turns."""
+    """Time between two evaluations of all datastreams."""
     window_seconds: Seconds = 60.0
     """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)
@@ -47,12 +47,12 @@ class MonitorSettings(Settings):
     close_after: int = Field(default=3, ge=1)
     """Minimum number of consecutive good verdicts that closes an incident."""
     close_seconds: Seconds = 600.0
-    """Time for which verdicts must have been good to close an incident, so that a datastream close to its
-    objective has one incident."""
+    """Minimum time of uninterrupted good verdicts that closes an incident, so that a datastream that hovers
+    around its objective has one incident instead of many."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)
-    """Maximum number of rebalances requested in any 24 hours, over all datastreams."""
+    """Maximum number of rebalances requested in any 24 hours, for all datastreams together."""
     most_a_day_of_each: int = Field(default=8, ge=0, le=1_000)
     """Maximum number of rebalances of one datastream in any 24 hours."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)

@@ -20,9 +20,9 @@ class PinotSettings(Settings):
     broker: Address = "127.0.0.1:9001"
     """Broker for queries, as `host:port`."""
     tls: bool = False
-    """Use https for both."""
+    """Use https for the controller and the broker."""
     username: str = ""
-    """User name for both, if they require authentication."""
+    """User name for the controller and the broker, if they require authentication."""
     password: SecretStr = SecretStr("")
     """Password of that user."""
     timeout_seconds: Seconds = 10.0
@@ -50,7 +50,7 @@ class PinotSettings(Settings):
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Number of rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
-    """Hours after which a segment is committed with fewer rows."""
+    """Hours after which a consuming segment is committed even if it has fewer rows."""
 
     def days_kept(self, table: Table) -> int:
         """Return the retention of a table in days."""

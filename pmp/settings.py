@@ -57,7 +57,8 @@ class JobSettings(Settings):
     spark_options: dict[str, str] = Field(default_factory=dict)
     """Spark options, such as `spark.executor.memory`; they override Headrace's."""
     quick_start: bool = False
-    """Limit JIT compilation in the driver's JVM: a quarter less start-up time, but slower. For short runs."""
+    """Limit JIT compilation in the driver's JVM: start-up takes a quarter less time, but the
+    job then runs slower. For short runs."""
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode everything runs in it."""
     spark_log: str = ".headrace/pmp-spark.log"
@@ -79,7 +80,7 @@ class JobSettings(Settings):
     shard: int = Field(default=0, ge=0)
     """Shard of this driver, from 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0
-    """Maximum lead of a sample over the local clock; later samples are malformed."""
+    """Maximum lead of a sample over the local clock; those further ahead count as malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
@@ -105,7 +106,7 @@ class RollupSettings(Settings):
     """The hourly rollups, which `headrace pmp run` maintains."""
 
     enabled: bool = True
-    """False leaves `partitionMetricsHourly` unchanged."""
+    """Whether to maintain the rollups; false leaves `partitionMetricsHourly` unchanged."""
     interval_seconds: Seconds = 300.0
     """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)

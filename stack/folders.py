@@ -41,7 +41,7 @@ def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) ->
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
         raise DiskFull(
-            f"{free / 1e9:.2f} GB free under {existing}, {purpose} needs {needed_bytes / 1e9:.2f} GB",
+            f"{free / 1e9:.2f} GB free under {existing}, but {purpose} needs {needed_bytes / 1e9:.2f} GB",
             advice=advice,
         )
 

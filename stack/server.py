@@ -194,7 +194,7 @@ class Server(ABC):
         return self._held().release()
 
     def wipe(self) -> None:
-        """Remove its folder with configuration, data and log; it must not run."""
+        """Remove its folder with configuration, data and log. The server must not be running."""
         assert not self.is_alive(), f"{self.name} is running"
         shutil.rmtree(self.folder, ignore_errors=True)
 

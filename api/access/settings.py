@@ -88,7 +88,7 @@ class OidcSettings(Settings):
     name_claim: str = Field(default="sub", min_length=1)
     """Claim with the name of the principal; its values must be unique."""
     name_prefix: str = Field(default="oidc:", min_length=1)
-    """Prefix of these names, which keeps them distinct from names of tokens and certificates."""
+    """Prefix of the names of these principals, to distinguish them from names of tokens and certificates."""
     groups_claim: str = Field(default="groups", min_length=1)
     """Claim with the groups of the principal."""
     groups: dict[str, PrincipalSettings] = Field(default={})
@@ -149,8 +149,8 @@ class LimitSettings(Settings):
     streams_at_once: int = Field(default=20, ge=1)
     """Concurrent event streams, per principal and per owner; the limit for all callers together is 200."""
     head_seconds: float = Field(default=10.0, gt=0)
-    """Timeout for the head of a request, from its first byte or the start of the connection, and for the TLS
-    handshake before it."""
+    """Timeout for the head of a request, from the start of the connection or, for later requests on it, from
+    their first byte; also for the TLS handshake."""
     body_seconds: float = Field(default=30.0, gt=0)
     """Timeout for the body of a request."""
     answer_seconds: float = Field(default=60.0, gt=0)

@@ -152,8 +152,8 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAn
 async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Pause a datastream until it is resumed, or for a time; its tasks stay on their instances. Pausing a
-    paused datastream with another end changes the end."""
+    """Pause a datastream until it is resumed, or for a time; its tasks stay on their instances. If it is
+    already paused, a different end replaces the previous one."""
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 

@@ -76,7 +76,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
 
 @router.get("/datastream")
 def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """List all datastreams, one page, or the result of a finder."""
+    """List all datastreams, one page of them, or the result of a Rest.li finder."""
     query = request.query_params
     if "q" in query:
         found = _found(query["q"], reads, request)

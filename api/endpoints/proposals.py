@@ -67,8 +67,8 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
     services.control.check_right_to_group(stored.proposal.group)
     if not body.force and _is_blind_over_measured(stored, services):
         raise IllegalTransition(
-            f"plan {identity} is not based on measured loads, but the plan in force is",
-            advice="compute a new one once loads are known, or set force",
+            f"plan {identity} is not based on measured loads, but the plan that it would replace is",
+            advice="compute a new one once loads are known, or set force to true",
         )
     requester = services.control.caller.signed(body.requested_by)
     request = ApplyRequest(stored.proposal.group, identity, requester, services.clock.now_ms())

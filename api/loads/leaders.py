@@ -135,7 +135,7 @@ def loads_document(services: Services, parameters: Mapping[str, str]) -> Any:
     try:
         name, limit = DatastreamName(parameters["datastream"]), int(parameters["limit"])
     except (KeyError, ValueError) as error:
-        raise InvalidRequest(f"invalid query of another instance: {error}") from error
+        raise InvalidRequest(f"invalid query from another instance: {error}") from error
     datastream = services.control.get(name)
     found = own_loads(services, datastream, services.plan(), services.assessments(), limit)
     return None if found is None else found.model_dump(mode="json")

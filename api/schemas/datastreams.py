@@ -106,8 +106,8 @@ class SourceBody(DatastreamModel):
     topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
-        """Return the selected topics. For an invalid expression, note the problem and use the present
-        ones."""
+        """Return the selected topics. For an invalid expression, note the problem and keep the
+        current ones."""
         chosen = problems.attempt(
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )

@@ -51,18 +51,18 @@ class PausesBody(_EndingBody):
     partitions: dict[str, str]
     """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
     reason: str = ""
-    """Reason, stored with a pause and shown."""
+    """Reason, recorded and displayed with a pause."""
     requested_by: str = ""
-    """Requester, stored with a pause and shown."""
+    """Requester, recorded and displayed with a pause."""
 
 
 class HaltBody(_EndingBody):
     """Reason for pausing, stopping or resuming a datastream."""
 
     reason: str = ""
-    """Reason, stored with a pause or a stop and shown."""
+    """Reason, recorded and displayed with a pause or a stop."""
     requested_by: str = ""
-    """Requester, stored with a pause or a stop and shown."""
+    """Requester, recorded and displayed with a pause or a stop."""
 
 
 class HaltAnswer(_PartitionsModel):

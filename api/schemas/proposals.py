@@ -34,7 +34,7 @@ class ApplyBody(_ProposalModel):
     requested_by: str = "REST"
     """Requester, recorded in the events."""
     force: bool = False
-    """Apply a plan without measured loads even if the plan in force is based on measured loads."""
+    """Apply a plan without measured loads even if the plan that it replaces is based on them."""
 
 
 class ProposalAnswer(_ProposalModel):

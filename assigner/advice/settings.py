@@ -20,16 +20,16 @@ class AdviceSettings(Settings):
     """Share of hours that the high end of a forecast should cover. Hours that need more than the previous day
     are among the hardest, so a smaller share of these is covered."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
-    """Hours whose forecast counts as present need, in plans and in advice."""
+    """Hours ahead whose forecast counts as present need, in plans and in advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)
-    """Hours ahead within which no task is removed that the forecast needs."""
+    """Hours ahead for which the forecast must not need a task before it is removed."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """Hours of lower need after which the advised numbers fall."""
+    """Hours for which the need must have been lower before the advised numbers fall."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
     """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
     within it. 0: at any time."""
     quiet_contrast: float = Field(default=1.5, ge=1)
-    """Minimum ratio between the load of other hours and that of the window; below, there is no window, and
+    """Minimum ratio between the load of other hours and that of the window; below it, there is no window, and
     tasks are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
     """Largest median error of past forecasts, as a share of the actual load, up to which plans use a

@@ -83,7 +83,8 @@ def move_causes(
 def move_sentence(
     plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
 ) -> str:
-    """Return why one partition moves, with the load of both tasks before and after in percent of usable."""
+    """Return why one partition moves, with the load of both tasks before and after, in percent of usable
+    capacity."""
     changes = ", ".join(
         f"task {labels[task]} {_percent(plan.loads_before[task], capacity)} -> "
         f"{_percent(plan.loads[task], capacity)}"

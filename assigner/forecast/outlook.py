@@ -108,7 +108,7 @@ def outlook_of_totals(
     if (last - first) // HOUR_MS > MOST_HOURS:
         raise InvalidRequest(
             f"the history spans more than {MOST_HOURS // 8760} years",
-            advice="check the unit of its times: hours start at epoch milliseconds",
+            advice="check the unit of its times: the start of each hour must be in epoch milliseconds",
         )
     series = np.array([totals.get(hour, np.nan) for hour in range(first, last + 1, HOUR_MS)], np.float64)
     forecast = SeasonalForecast(series, ahead, certainty)

@@ -139,7 +139,7 @@ def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:
     if len(series) < FEWEST_HOURS:
         raise InvalidRequest(
             f"{counted(len(series), 'hour is', 'hours are')} too few for a forecast",
-            advice="provide at least two days, better two weeks",
+            advice="provide at least two days, ideally two weeks",
         )
     if not 1 <= ahead <= LONGEST_AHEAD:
         raise InvalidRequest(f"a forecast can reach 1 to {LONGEST_AHEAD} hours ahead, not {ahead}")

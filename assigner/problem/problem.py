@@ -188,10 +188,10 @@ def usable_units(capacity: TaskCapacity) -> Ints:
     found = [("bytes", capacity.usable_bytes_per_second)]
     if capacity.usable_messages_per_second is not None:
         found.append(("messages", capacity.usable_messages_per_second))
-    for label, value in found:
+    for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} percent of a task's capacity leave no {label} per second",
+                f"{capacity.utilisation_percent} percent of a task's capacity leaves no {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)

@@ -91,7 +91,7 @@ def copy(
     ] = "pause",
     transform: Annotated[
         list[str] | None,
-        typer.Option(help="Transform, NAME:TEXT; repeatable.", show_default=False),
+        typer.Option(help="Transform as NAME:TEXT; repeatable, applied in order.", show_default=False),
     ] = None,
     bytes_per_second: Annotated[
         int, typer.Option(min=0, help="Quota of the whole copy in bytes per second; 0 means unlimited.")

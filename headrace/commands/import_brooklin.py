@@ -22,7 +22,7 @@ def import_brooklin(
         bool,
         typer.Option("--apply/--dry-run", help="Create the datastreams (default: only show them)."),
     ] = False,
-    paused: Annotated[bool, typer.Option("--paused", help="Create running datastreams as paused.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Import running datastreams as paused.")] = False,
     hashed_groups: Annotated[
         bool, typer.Option("--hashed-groups", help="Brooklin was configured with isGroupIdHashingEnabled.")
     ] = False,

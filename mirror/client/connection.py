@@ -191,7 +191,7 @@ class Connection:
         return await promise
 
     def throttle(self, milliseconds: int) -> None:
-        """Apply a throttle time of the broker (KIP-219), which does not read requests meanwhile."""
+        """Apply a throttle time of the broker (KIP-219), during which it reads no requests."""
         if milliseconds > 0:
             now = self._loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)

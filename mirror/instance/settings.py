@@ -30,7 +30,7 @@ class WorkerSettings(Settings):
     restart_delay_seconds: Seconds = 1.0
     """Delay before a dead worker is restarted; doubles up to 30 s while it keeps dying."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
-    """A worker that sends no message for this long and does not compute (frozen or hung) is killed, and its
+    """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its
     tasks restart from their checkpoints. After half of this time its lanes no longer count as copying."""
     stop_deadline_seconds: Seconds = 20.0
     """Time that a stop may spend draining; the remainder is abandoned and copied again later."""
@@ -45,15 +45,15 @@ class LeaderSettings(Settings):
     """Settings of the leading instance."""
 
     load_provider: str = Field(default="self", pattern=PLUG_IN_NAME)
-    """Source of loads: `self`, the mirror's own counts; `pinot`, samples of Cruise Control or of the sampler;
-    `none`, no loads; or the name of a plug-in (docs/plug-ins.md)."""
+    """Source of loads: `self`, the mirror's own counts; `pinot`, samples in Pinot from Cruise
+    Control or Headrace's own sampler; `none`, no loads; or the name of a plug-in (docs/plug-ins.md)."""
     load_provider_options: dict[str, SecretStr] = Field(default={})
     """Options of the load provider plug-in: text by name."""
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of plug-ins that datastreams choose for their loads and that differ from the service's: by
-    plug-in name, a table of text by name."""
+    """Options of load provider plug-ins that datastreams choose instead of the service's own: by plug-in
+    name, a table of text by name."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
     """Strategy that decides the number of tasks and the partitions of each: `assigner`, with bounds and
     proofs; `simple`, without further dependencies; `auto`, the assigner if installed; or the name of a
@@ -63,8 +63,8 @@ class LeaderSettings(Settings):
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of plug-ins that datastreams choose and that differ from the service's: by plug-in name, a
-    table of text by name."""
+    """Options of placement strategy plug-ins that datastreams choose instead of the service's own: by plug-in
+    name, a table of text by name."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
@@ -77,29 +77,29 @@ class LeaderSettings(Settings):
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which loads are observed and every datastream is planned by them; placed partitions stay if
+    """Interval at which loads are observed and every datastream is planned again; placed partitions stay if
     possible. The first such plan follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
-    """Time for which an observed load keeps the tasks that it required; they are removed if no load observed
-    within this time requires them. At least three times `replan_interval_seconds`."""
+    """Time for which a task is kept after the last observed load that required it. At least
+    three times `replan_interval_seconds`."""
     tick_interval_seconds: Seconds = 1.0
-    """Interval between ticks of the leader without other events."""
+    """Interval between ticks of the leader if no event triggers one earlier."""
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
     """An instance that returns within this time (a restart) gets its former tasks; 0 means never."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
-    """Tasks move between instances if one carries more than this many times the mean for its weight."""
+    """Tasks move between instances if the load of one exceeds this multiple of its share by weight."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
     """Target time for copying a backlog, in addition to new records: the backlog divided by it counts as
     load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times without optional moves: no task is removed, and none changes instance to balance them. Overloads
+    """Times without optional moves: no task is removed, and none moves to balance instances. Overloads
     are still relieved, partitions get tasks and requests are executed. Syntax as for
     `monitor.freeze_windows`."""
     patience_seconds: Seconds = 2.0
-    """Time that a tick of the leader waits for a slow cluster or load provider; a later response is used
-    afterwards."""
+    """Time that a tick of the leader waits for a slow cluster or load provider; a response that arrives later
+    is used by a later tick."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
     """Maximum number of partitions of a topic created or extended at a destination; further source partitions
     are not copied."""
@@ -164,7 +164,8 @@ class OwnerQuotaSettings(Settings):
     datastreams: int = Field(default=0, ge=0)
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
-    """Sum of their quotas; each datastream then requires one (`quota.bytes_per_second`); 0 means no limit."""
+    """Maximum sum of the quotas of these datastreams, each of which then requires one
+    (`quota.bytes_per_second`); 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
     """Maximum number of selected source partitions; datastreams that share tasks count once. Further
     partitions, also of growing topics, are not copied; 0 means no limit."""

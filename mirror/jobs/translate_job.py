@@ -189,7 +189,8 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Compare a translation with the group's present offset there."""
+    """Add the offset that the group has committed on the other side; skip the translation if that is equal or
+    ahead."""
     present = positions.there.get(move.there)
     if move.skipped or present is None:
         return move

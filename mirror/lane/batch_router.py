@@ -393,7 +393,7 @@ class BatchRouter:
             if len(records) == 1:
                 raise RecordTooLarge(
                     f"the record at offset {records[0].offset} takes a batch of {len(batch)} bytes,"
-                    f" the destination accepts {self._rules.batch_limit}",
+                    f" but the destination accepts {self._rules.batch_limit}",
                     offset=records[0].offset,
                     advice="raise max.message.bytes of the destination topic, or change on-rejection",
                 )

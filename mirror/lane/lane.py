@@ -157,7 +157,7 @@ class Lane:
             self.excused = ExcusedLane(self.spec.excuse.as_of(now_ms), patience_ms)
 
     def _end_excuse(self) -> None:
-        """End the exclusion once every record that existed at catch-up is delivered."""
+        """End the exclusion once every record that existed when the lane caught up is delivered."""
         if (excused := self.excused) is not None and 0 <= excused.end <= self.checkpoint:
             self.excused, self.caught_up = None, excused.excuse.name
 

@@ -95,7 +95,7 @@ def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
         (count,) = _INT.unpack_from(data, position)
         position += 4
     if count > len(data) - position:
-        raise CorruptData(f"an array claims {count} elements in {len(data) - position} bytes")
+        raise CorruptData(f"an array claims {count} elements, but {len(data) - position} bytes remain")
     return max(count, 0), position
 
 
@@ -117,7 +117,7 @@ def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False)
         return None, position
     end = position + length
     if end > len(data):
-        raise CorruptData(f"a field claims {length} bytes of {len(data) - position}")
+        raise CorruptData(f"a field claims {length} bytes, but {len(data) - position} remain")
     return data[position:end], end
 
 

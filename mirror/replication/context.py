@@ -122,7 +122,7 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the clusters with a response overdue since a time before `before`, with that time."""
+        """Return the clusters with a response overdue since before `before`, and since when."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:

@@ -34,13 +34,14 @@ class CopyingSettings(Settings):
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
     """Maximum records and headers of a batch that has to be opened; `on-rejection` applies to larger ones."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
-    """Buffered bytes at which a partition is no longer fetched until it has sent some."""
+    """Buffered bytes at which fetching of a partition stops until some of them are sent."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
     """Maximum size in bytes of a produce request."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)
-    """Delay between two fetches of up-to-date partitions: fewer and larger requests, higher latency."""
+    """Delay between two fetches of up-to-date partitions: a longer one means fewer and larger requests, and
+    higher latency."""
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches of a backlog, because each batch costs the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first

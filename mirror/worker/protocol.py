@@ -187,7 +187,7 @@ class TaskSums:
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Return the total of both, for the task of this one."""
+        """Return the sum of both; the result has the task of this one."""
         sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)

@@ -80,7 +80,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:
-        return f"acting is switched off: {record.switched_off}"
+        return f"rebalances by monitors are switched off: {record.switched_off}"
     if (frozen := frozen_by(policy.freezes, now_ms)) is not None:
         return f"inside the freeze window {frozen.text}"
     if record.waiting:

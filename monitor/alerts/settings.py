@@ -100,7 +100,7 @@ class WebhookSettings(HttpReceiverSettings):
     url: SecretUrl = SecretStr("")
     """URL to post to, if it is not a secret; only its host is shown."""
     url_file: str = ""
-    """File with the URL, if knowing the URL suffices to post; read for every message."""
+    """File with the URL, if anyone who knows the URL can post to it; read for every message."""
     url_variable: str = ""
     """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
@@ -177,8 +177,8 @@ class AlertSettings(Settings):
     """Time for which the service or its measurements must be unavailable before the alert fires that no
     datastream can be evaluated."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """Time for which partitions must be stalled, paused by themselves or waiting for a cluster before an
-    alert fires."""
+    """Time for which partitions must be stalled, paused on an error or waiting for a cluster before an alert
+    fires."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
     """Time for which an open transaction must hide the whole backlog of a partition before the alert fires;
     brokers abort a transaction after at most `transaction.max.timeout.ms`, 15 minutes by default."""
@@ -186,12 +186,12 @@ class AlertSettings(Settings):
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
     fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """Time for which the source must be about to delete records that are not copied before the alert
+    """Time for which the source must be about to delete uncopied records before the alert
     fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """A loss further away than this is not an alert yet."""
+    """Maximum time until the predicted loss for which the alert fires."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
-    """A loss is not an alert while the backlog is a smaller share than this of the source's log."""
+    """Minimum backlog for which the alert fires, as a share of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """Time for which a receiver must accept no alerts before the other receivers are alerted."""
     resize_after_seconds: float = Field(default=600.0, ge=0)

@@ -28,7 +28,7 @@ NOTHING = LatencyTally()
 
 
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
-    """Return the number of a histogram's records that took longer.
+    """Return the number of records in a histogram that took longer than `milliseconds`.
 
     Interpolates within a bucket like `mirror.model.metrics.percentile_ms`; records beyond the last bound are
     late."""

@@ -41,7 +41,7 @@ class JavaRuntime:
 
     @property
     def executable(self) -> Path:
-        """The launcher."""
+        """Path of the `java` launcher."""
         return self.home / "bin" / "java"
 
     @property

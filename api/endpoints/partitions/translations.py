@@ -145,9 +145,9 @@ async def translation(
     offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
     translations: TranslationDep,
 ) -> OffsetTranslation:
-    """Translate one offset to the other side, by the last stored progress of its partition. 404 if this
+    """Translate one offset to the other side, using the last stored progress of its partition. 404 if this
     datastream does not mirror the partition; 409 if it has no stored progress yet, or the destination topic
-    was deleted since."""
+    has been deleted since."""
     place = TopicPartition(topic, partition)
 
     def translate() -> OffsetTranslation:

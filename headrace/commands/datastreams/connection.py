@@ -35,8 +35,12 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the datastream.", autocompletion=complete_name)]
-ReasonOption = Annotated[str, typer.Option(help="Reason, stored and shown.", show_default=False)]
-WhoOption = Annotated[str, typer.Option("--by", help="Requester, stored and shown.", show_default=False)]
+ReasonOption = Annotated[
+    str, typer.Option(help="Reason, recorded and displayed with the action.", show_default=False)
+]
+WhoOption = Annotated[
+    str, typer.Option("--by", help="Requester, recorded and displayed with the action.", show_default=False)
+]
 
 
 def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> RestClient:

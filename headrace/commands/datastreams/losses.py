@@ -46,7 +46,7 @@ def restore(
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show starts and moves without restoring.")
+        bool, typer.Option("--dry-run", help="Show which partitions would start or move.")
     ] = False,
     at: AtOption = "",
     config: ConfigOption = None,

@@ -47,7 +47,8 @@ def show_plan(
 def apply_plan(
     identity: IdArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="Also replace a plan by load with a plan without loads.")
+        bool,
+        typer.Option("--force", help="Apply a plan without loads even if it replaces one based on loads."),
     ] = False,
     requested_by: WhoOption = "",
     wait: WaitOption = False,

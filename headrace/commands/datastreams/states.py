@@ -112,7 +112,7 @@ def delete(
 def pause_partitions(
     name: NameArgument,
     partitions: PartitionsArgument,
-    reason: Annotated[str, typer.Option(help="Reason, stored and shown.")],
+    reason: Annotated[str, typer.Option(help="Reason, recorded and displayed with the action.")],
     requested_by: WhoOption = "",
     duration: EndOption = "",
     until: UntilOption = "",

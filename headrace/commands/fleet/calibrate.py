@@ -24,7 +24,7 @@ def calibrate(
         typer.Option(
             min=2,
             max=600,
-            help="Total time of the measurements in seconds, without the start of the brokers.",
+            help="Total time of the measurements in seconds, excluding the start of the brokers.",
         ),
     ] = 10.0,
     as_json: JsonOption = False,

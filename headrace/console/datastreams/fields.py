@@ -152,7 +152,7 @@ FIELDS: Final = (
         "on_loss",
         ("policies", "on_loss"),
         OnLoss,
-        "Action on records lost at the source.",
+        "Action if the source loses records before they are copied.",
     ),
     FieldOption(
         "on_rejection",
@@ -170,7 +170,7 @@ FIELDS: Final = (
         "transform",
         ("policies", "transforms"),
         list[str],
-        "Transform, NAME:TEXT; repeatable, in order.",
+        "Transform as NAME:TEXT; repeatable, applied in order.",
     ),
     FieldOption(
         "bytes_per_second", ("quota", "bytes_per_second"), int, "Quota in bytes per second.", least=1

@@ -86,13 +86,13 @@ class ActingStore:
         )
 
     def switch(self, switch: Switch) -> ActingState:
-        """Allow or forbid acting of monitors. Raises Unreachable."""
+        """Allow or forbid rebalances by monitors. Raises Unreachable."""
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
         """Request a rebalance for the monitor that holds the lease; return the request's identity. Raises
-        IllegalTransition if it does not hold the lease, acting is switched off or another act is pending;
-        Unreachable."""
+        IllegalTransition if it does not hold the lease, rebalances are switched off or another one is
+        pending; Unreachable."""
         act = MonitorAct(name, request.group, request.requested_ms)
         for _ in range(_ATTEMPTS):
             state, version = self._read()
@@ -108,7 +108,7 @@ class ActingStore:
 
     def _check(self, state: ActingState, identity: str) -> None:
         if not state.switch.is_on:
-            raise IllegalTransition(f"acting of monitors is switched off: {state.switch.reason}")
+            raise IllegalTransition(f"rebalances by monitors are switched off: {state.switch.reason}")
         if state.lease is None or state.lease.identity != identity:
             raise IllegalTransition("this monitor no longer holds the lease", advice=_ADVICE)
         if self._is_over(state.lease):

@@ -33,7 +33,7 @@ def check_root(nodes: NodeStore) -> bool:
         raise CorruptData(f"znode {znodes.VERSION} does not contain a number", advice="check zookeeper.root")
     if int(data) > znodes.FORMAT:
         raise NewerFormat(
-            f"the state in ZooKeeper has format {int(data)}, this version supports up to {znodes.FORMAT}",
+            f"the state in ZooKeeper has format {int(data)}, but this version supports up to {znodes.FORMAT}",
             advice="upgrade this instance or choose another zookeeper.root",
         )
     return True

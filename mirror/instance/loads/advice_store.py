@@ -60,7 +60,7 @@ class AdviceStore:
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
         data, *further = znodes.encode_chunks(document)
         if further:
-            raise InvalidRequest("the advice is too large for a znode", advice="shorten the forecast")
+            raise InvalidRequest("the sizing advice is too large for a znode", advice="shorten the forecast")
         try:
             znodes.put(self._nodes, znodes.ADVICE, data)
         except AlreadyExists as error:

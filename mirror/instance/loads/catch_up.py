@@ -55,7 +55,7 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """Return the raised load, limited to a planner's maximum.
+    """Return the load plus the rate for catching up, limited to a planner's maximum.
 
     Beyond it, the planner would reject the whole group because of one partition.
     """

@@ -136,7 +136,7 @@ class CopyPolicy:
         bounds.integer("a datastream's quota in bytes per second", self.bytes_per_second, 0, LARGEST_RATE)
         if self.transforms and self.path is CopyPath.PASSTHROUGH:
             raise InvalidRequest(
-                "transforms require opened batches, passthrough never opens them",
+                "transforms cannot be applied on the passthrough path, which never opens batches",
                 advice="choose the path auto",
             )
         if self.guarantee is Guarantee.EXACTLY_ONCE and self.isolation is not Isolation.READ_COMMITTED:

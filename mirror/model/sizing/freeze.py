@@ -83,7 +83,9 @@ def read_freeze(text: str) -> FreezeWindow:
         raise InvalidRequest(f"{shown(text)} is not a valid freeze window", advice=_ADVICE)
     from_day, from_date, from_time, to_day, to_date, to_time, zone_name = found.groups()
     if bool(from_day) != bool(to_day) or bool(from_date) != bool(to_date):
-        raise InvalidRequest(f"{shown(text)} has a day at only one end", advice=_ADVICE)
+        raise InvalidRequest(
+            f"{shown(text)} must have a day, or a date, at both ends or at neither", advice=_ADVICE
+        )
     zone = _zone(zone_name or "UTC")
     if from_date:
         return FreezeWindow(line, zone, _once(line, zone, f"{from_date} {from_time}", f"{to_date} {to_time}"))

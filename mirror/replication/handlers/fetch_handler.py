@@ -376,7 +376,7 @@ class FetchHandler:
 
 
 def _has_read_all(lane: LiveLane) -> bool:
-    """Return whether the lane has read up to its end, before the records it could not take."""
+    """Return whether the lane has read up to its end, so the records that it could not take lie beyond it."""
     return lane.spec.end_offset is not None and lane.position >= lane.spec.end_offset
 
 

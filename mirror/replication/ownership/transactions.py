@@ -203,7 +203,7 @@ class TransactionManager:
             _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 
     def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
-        """Handle an unknown outcome, which the next start resolves."""
+        """Handle a failed step of a transaction. The next start of the lane resolves its outcome."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

@@ -168,7 +168,7 @@ class Outbox:
 
     def refused(self, now: float) -> None:
         """Record that the receiver rejects everything until an operator intervenes: retry at the longest
-        pause."""
+        interval."""
         self._pause = self._schedule.most_retry_seconds
         self._retry_at = now + self._pause
 
