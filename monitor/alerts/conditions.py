@@ -181,9 +181,7 @@ class Conditions:
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
         """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
-        self._held = {
-            key: one for key, one in self._held.items() if _still_applies(one.alert, findings, movements)
-        }
+        self._held = {key: one for key, one in self._held.items() if _applies(one.alert, findings, movements)}
         self._breached = frozenset(
             name for name, one in findings.items() if one.verdict.standing is ObjectiveStatus.BREACHED
         )
@@ -423,11 +421,9 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
-    is_same = late is not None and (not cause or summary == late.alert.summary)
-    if is_same and late is not None:
-        summary = late.alert.summary
-    done = finding.action or (late.alert.done if is_same and late is not None else "")
-    return Alert(LATE, summary, text, 0, name, finding.cluster, done)
+    same = late.alert if late is not None and (not cause or summary == late.alert.summary) else None
+    done = finding.action or (same.done if same else "")
+    return Alert(LATE, same.summary if same else summary, text, 0, name, finding.cluster, done)
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
@@ -436,9 +432,7 @@ def _is_idle(moving: DatastreamStates | None) -> bool:
     return bool(states) and all(state.is_idle for state in states)
 
 
-def _still_applies(
-    alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement
-) -> bool:
+def _applies(alert: Alert, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> bool:
     """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
     if alert.kind in OF_ITSELF:
         return True
