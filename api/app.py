@@ -47,6 +47,7 @@ from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
 from api.losses import lost_datastreams
+from api.metrics.certificates import CertificateCollector
 from api.metrics.collector import InstanceCollector
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.pages import overview
@@ -71,6 +72,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock, services.metrics))
+    app.state.registry.register(CertificateCollector(services.certificates, services.clock))
     ProcessCollector(registry=app.state.registry)
     app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)
     app.add_middleware(Gate, access=services.access, refuse=_explain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -42,6 +42,7 @@ from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
+from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums
 from monitor.records.record import IncidentRecord
 from pinot.history.points import LatencyHistory, LoadHour
@@ -257,6 +258,8 @@ class Services:
     """Limits for callers of this instance."""
     metrics: MetricSettings = field(default_factory=MetricSettings)
     """Number of partitions with their own series."""
+    certificates: Callable[[], Iterable[CertificateValidity]] = tuple
+    """Returns the validity of the certificate files in the settings."""
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
 

@@ -20,6 +20,7 @@ from api.access.gate import AccessMethods
 from api.access.settings import TlsSettings
 from api.calls.cluster_turns import ClusterTurns
 from api.services import Services
+from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
@@ -209,6 +210,7 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
         load_history=load_history,
         latency_history=latency_history,
         is_certificate_readable=partial(is_readable, settings.api.tls),
+        certificates=partial(certificates_of, settings),
         limits=settings.api.limits,
         metrics=settings.api.metrics,
     )

@@ -6,12 +6,14 @@ Pure state: callers record errors and their times, and log the returned reports 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
+_NUMBERS: Final = re.compile(r"\d+")
 _MOST_REASONS: Final = 3
 """Maximum number of reasons reported per episode, since reasons that contain an offset, a port or a duration
 are never the same."""
@@ -72,3 +74,80 @@ class RepeatedErrors(Generic[Key]):
         for key in [key for key, episode in self._episodes.items() if episode.latest < before]:
             episode = self._episodes.pop(key)
             yield key, EpisodeEnd(episode.reason, episode.count, episode.latest - episode.began)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseReport:
+    """Subjects that a cause affects: the reason as given for the first, and their number. `is_over`: it
+    affects none any more, after `seconds`; `count` is then the largest number."""
+
+    reason: str
+    count: int
+    is_over: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Cause(Generic[Key]):
+    reason: str
+    began: float
+    due: float
+    affected: set[Key] = field(default_factory=set)
+    most: int = 0
+    reported: int = 0
+
+
+class CauseReports(Generic[Key]):
+    """Reports of causes that affect many subjects: one report a moment after the start, another whenever the
+    number of subjects has doubled, and one at the end.
+
+    A cause is named by a text that is equal for all subjects; see `common_text`. Times are monotonic seconds.
+    Not thread-safe. Memory grows with the number of subjects.
+    """
+
+    def __init__(self, gather_seconds: float = 1.0) -> None:
+        self._gather_seconds = gather_seconds
+        self._causes: dict[str, _Cause[Key]] = {}
+        self._of: dict[Key, str] = {}
+
+    def affected(self, subject: Key, cause: str, reason: str, now: float) -> None:
+        """Record that a cause affects a subject, which a former one affects no more."""
+        if self._of.get(subject) == cause:
+            return
+        self.freed(subject, now)
+        known = self._causes.get(cause)
+        if known is None:
+            known = self._causes[cause] = _Cause(reason, now, now + self._gather_seconds)
+        known.affected.add(subject)
+        known.most = max(known.most, len(known.affected))
+        self._of[subject] = cause
+
+    def freed(self, subject: Key, now: float) -> None:
+        """Record that nothing affects a subject any more."""
+        cause = self._of.pop(subject, None)
+        if cause is None:
+            return
+        known = self._causes[cause]
+        known.affected.discard(subject)
+        if not known.affected and known.reported:
+            known.due = min(known.due, now + self._gather_seconds)
+
+    def due(self, now: float) -> list[CauseReport]:
+        """Return the reports that are due."""
+        found: list[CauseReport] = []
+        for cause, known in list(self._causes.items()):
+            if known.most >= max(2 * known.reported, 1) and now >= known.due:
+                found.append(CauseReport(known.reason, known.most))
+                known.reported, known.due = known.most, now + self._gather_seconds
+            elif not known.affected and now >= known.due:
+                found.append(CauseReport(known.reason, known.most, True, now - known.began))
+                del self._causes[cause]
+        return found
+
+
+def common_text(reason: str, *own: str) -> str:
+    """Return the part of a reason that is equal for all subjects: without names of the subject, and without
+    numbers such as offsets and times."""
+    for name in sorted(filter(None, own), key=len, reverse=True):
+        reason = reason.replace(name, "*")
+    return _NUMBERS.sub("#", reason)

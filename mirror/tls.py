@@ -7,7 +7,9 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import ConfigError
 
@@ -29,6 +31,8 @@ class ReloadingContext(ssl.SSLContext):
         """Build the first context. Empty names in `files` are ignored. Raises ConfigError like `make`."""
         self._make = make
         self._files = [file for file in files if file]
+        self.certificate_file = files[1] if len(files) > 1 else ""
+        """File of our certificate; empty for none."""
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()
@@ -89,6 +93,56 @@ def trusting(ca_file: str, name: str) -> ReloadingContext:
             ) from error
 
     return ReloadingContext(make, [ca_file])
+
+
+DAY_SECONDS: Final = 86_400.0
+
+
+class CertificateValidity(NamedTuple):
+    """Validity of a certificate file. `setting`: its key; `until_ms`: end of its validity (epoch ms), None if
+    it cannot be read, with `problem` as the reason."""
+
+    setting: str
+    file: str
+    until_ms: int | None
+    problem: str = ""
+
+    def seconds_left(self, now_ms: int) -> float | None:
+        """Return the seconds until it expires, negative afterwards; None if unknown."""
+        return None if self.until_ms is None else (self.until_ms - now_ms) / 1000
+
+
+class Validity(NamedTuple):
+    """Period of a certificate. Epoch milliseconds."""
+
+    subject: str
+    until_ms: int
+
+
+def validity_of(file: str) -> list[Validity]:
+    """Return the validity of each certificate in a PEM file, in order.
+
+    Raises ConfigError for a file without readable certificates.
+    """
+    from cryptography import x509  # not needed by a worker whose connections succeed
+
+    try:
+        found = x509.load_pem_x509_certificates(Path(file).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read the certificates in {file}: {error}") from error
+    return [
+        Validity(one.subject.rfc4514_string(), int(one.not_valid_after_utc.timestamp() * 1000))
+        for one in found
+    ]
+
+
+def validity_text(file: str) -> str:
+    """Return the file of our certificate and the end of its validity, for a sentence."""
+    try:
+        until_ms = min(one.until_ms for one in validity_of(file))
+    except ConfigError as error:
+        return f"{file} ({error.message})"
+    return f"{file} (valid until {datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC)"
 
 
 def stamps_of(files: Sequence[str]) -> list[tuple[int, ...]]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mirror.model.datastreams.lanes import LaneSpec
 
 _PATIENCE_SECONDS: Final = 30.0
-_BOTH: Final = 2
 _BEGINNINGS: Final = ("earliest", "latest", "earliest-local", "checkpoint")
 
 
@@ -106,6 +105,14 @@ def copy(
         list[str] | None,
         typer.Option(help="Topic setting that is not copied to new topics; repeatable.", show_default=False),
     ] = None,
+    ignore_settings: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-settings",
+            help="Create topics with the destination's defaults if their settings at the source cannot be"
+            " read.",
+        ),
+    ] = False,
     report: Annotated[
         Path | None, typer.Option(help="File for the report (JSON).", show_default=False)
     ] = None,
@@ -126,7 +133,7 @@ def copy(
     if report is not None:
         _require_room(report)
     setup = _setup(config, job, replication_factor)
-    if len(setup.clusters) < _BOTH:
+    if job.uses_connector:
         _transfer(setup, job, workers, report, keeps_state=bool(state), as_json=as_json)
         return
     run = CopyRun(setup, job, workers or usable_cores())
@@ -225,6 +232,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         excluded_settings=checked_excluded_settings(
             "--exclude-setting", tuple(options["exclude_setting"] or ())
         ),
+        ignores_settings=options["ignore_settings"],
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.console.terminal import StatusLine, note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
 from mirror.jobs.copy_job import CopyJob, CopyPlan
+from mirror.repeats import common_text
 from mirror.wording import counted, duration_text, rate_text, size_text
 
 _MOST_ROWS: Final = 40
@@ -26,8 +28,11 @@ class ProgressLine:
     def show(self, progress: CopyProgress, now: float) -> None:
         """Show the progress if a line is due."""
         if len(progress.reasons) > self._reported:
-            for reason, partition in list(progress.reasons.items())[self._reported :]:
-                note(f"{partition} pauses: {reason}", soft_wrap=True)
+            causes = Counter(common_text(reason, name) for name, reason in progress.paused.items())
+            for cause, (partition, reason) in list(progress.reasons.items())[self._reported :]:
+                others = causes[cause] - 1
+                more = f" and {counted(others, 'other partition')} pause" if others > 0 else " pauses"
+                note(f"{partition}{more}: {reason}", soft_wrap=True)
             self._reported = len(progress.reasons)
         if not self._line.is_due(now):
             return
@@ -37,10 +42,10 @@ class ProgressLine:
         speed = (progress.bytes - size) / seconds if seconds else 0.0
         if self._before is None or seconds >= 1.0:
             self._before = (now, progress.records, progress.bytes)
-        parts = [f"{counted(progress.records, 'record', form=',')} copied", f"lag {progress.lag:,}"]
+        parts = [f"{counted(progress.records, 'record', form=',')} copied", lag_text(progress)]
         if progress.paused:
             parts.append(f"{len(progress.paused)} paused")
-        if rate > 0 and progress.lag:
+        if rate > 0 and progress.lag and not progress.unknown:
             parts.append(f"{duration_text(progress.lag / rate)} remaining")
         parts += self._slowed(progress.throttled)
         parts.append(f"{rate_text(speed)} ({rate:,.0f} records/s)")
@@ -64,6 +69,15 @@ class ProgressLine:
         self._line.end()
 
 
+def lag_text(progress: CopyProgress) -> str:
+    """Return the lag in records as far as it is known."""
+    if not progress.unknown:
+        return f"lag {progress.lag:,}"
+    if progress.unknown >= progress.remaining:
+        return "lag unknown"
+    return f"lag {progress.lag:,} or more, unknown for {counted(progress.unknown, 'partition')}"
+
+
 def print_plan(plan: CopyPlan) -> None:
     """Print the changes at the destination, and the differences of its topic settings."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
@@ -76,6 +90,12 @@ def print_plan(plan: CopyPlan) -> None:
         note(f"new topics get these broker defaults of the source: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:
         note(f"warning: {sentence}", soft_wrap=True)
+    unread = [name for name, keys in plan.changes.not_carried.items() if "*" in keys]
+    if unread:
+        note(
+            f"warning: created without the settings of the source: {_some(unread)}",
+            soft_wrap=True,
+        )
     for name, reason in plan.failures.items():
         note(f"error: cannot copy {name}: {reason}", soft_wrap=True)
     for remark in plan.remarks:
@@ -119,6 +139,7 @@ def document_of(
         "drift": plan.changes.drift,
         "supplied_settings": plan.changes.supplied,
         "adjusted_settings": plan.changes.adjusted,
+        "settings_not_carried": plan.changes.not_carried,
         "remarks": list(plan.remarks),
         "left_out": plan.failures,
         "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},

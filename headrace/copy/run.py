@@ -20,6 +20,7 @@ from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, 
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.model.topics import TopicPartition
+from mirror.repeats import common_text
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
@@ -58,10 +59,11 @@ _FENCED: Final = str(
 class CopyProgress:
     """Progress of a copy, summed over the workers.
 
-    lag: in records. paused: reason by paused partition. reasons: every reason so far, with the first
-    partition that paused for it. stuck: reason by partition that has paused since the last copied record,
-    even if it is currently retrying. throttled: seconds of throttling by broker quotas, by cluster, of the
-    most throttled worker.
+    lag: in records. unknown: number of partitions whose present lag is unknown. paused: reason by paused
+    partition. reasons: every cause so far (`common_text`), with the first partition that paused for it and
+    the reason. stuck: reason by
+    partition that has paused since the last copied record, even if it is currently retrying. throttled:
+    seconds of throttling by broker quotas, by cluster, of the most throttled worker.
     """
 
     records: int = 0
@@ -69,9 +71,10 @@ class CopyProgress:
     lag: int = 0
     remaining: int = 0
     paused: dict[str, str] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, tuple[str, str]] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
     throttled: dict[str, float] = field(default_factory=dict)
+    unknown: int = 0
 
 
 @dataclass
@@ -301,7 +304,7 @@ class CopyRun:
         partition, progress = str(event.key.partition), self.progress
         if isinstance(event, LanePaused):
             progress.paused[partition] = progress.stuck[partition] = event.reason
-            progress.reasons.setdefault(event.reason, partition)
+            progress.reasons.setdefault(common_text(event.reason, partition), (partition, event.reason))
         elif isinstance(event, LaneResumed):
             progress.paused.pop(partition, None)
 
@@ -326,6 +329,7 @@ class CopyRun:
         progress.records = sum(share.records for share in shares)
         progress.bytes = sum(share.bytes for share in shares)
         progress.lag = sum(share.latest.lag for share in shares)
+        progress.unknown = sum(share.latest.unknown for share in shares)
         progress.remaining = sum(len(share.left) for share in shares)
         for share in shares:
             for cluster, seconds in share.throttled.items():

@@ -19,6 +19,7 @@ from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, Isolation, OnRejection
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.repeats import common_text
 from mirror.replication.connector import RecordSink, RecordSource, is_connector, open_sink, open_source
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.context import EngineContext
@@ -144,10 +145,11 @@ def _transfer_job(job: CopyJob) -> TransferJob:
 
 def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> CopyProgress:
     paused = {str(lane.place): lane.reason for lane in lanes if lane.reason and not lane.is_over}
-    reasons: dict[str, str] = {}
+    reasons: dict[str, tuple[str, str]] = {}
     for lane in lanes:
         if lane.reason:
-            reasons.setdefault(lane.reason, str(lane.place))
+            place = str(lane.place)
+            reasons.setdefault(common_text(lane.reason, place), (place, lane.reason))
     return CopyProgress(
         sum(lane.counts.records for lane in lanes),
         sum(lane.counts.bytes for lane in lanes),

@@ -7,8 +7,10 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
+from headrace.clusters.certificates import certificates_of
 from headrace.console.client import RestClient
 from headrace.console.resources import instance_troubles
+from headrace.doctor.certificates import examined_certificates
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
@@ -20,6 +22,7 @@ from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.survey import ClusterSurvey
 from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.adapters.zookeeper_survey import look_at_servers
 from mirror.errors import HeadraceError, NotAuthorized, NotFound, Unreachable
@@ -48,6 +51,7 @@ class Examination:
         settings = self._settings
         yield from examined_host(this_host())
         yield from examined_settings(settings)
+        yield from examined_certificates(certificates_of(settings), SystemClock().now_ms())
         yield from self._guarded("ZooKeeper", self._zookeeper)
         yield from self._guarded("ZooKeeper", self._zookeeper_servers)
         yield from self._guarded("Pinot", self._pinot)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from api.metrics.advice import AdviceCollector
+from api.metrics.certificates import CertificateCollector
 from api.metrics.collector import InstanceCollector
 from api.services import ProcessUsage
 from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
@@ -144,7 +145,12 @@ def metrics_reference() -> str:
 
 def described() -> Mapping[str, Sequence[DescribedMetric]]:
     """Return every metric, by exporter."""
-    collectors = (InstanceCollector(_Nothing(), SystemClock()), AdviceCollector(lambda: None))
+    clock = SystemClock()
+    collectors = (
+        InstanceCollector(_Nothing(), clock),
+        CertificateCollector(tuple, clock),
+        AdviceCollector(lambda: None),
+    )
     instance = [family for collector in collectors for family in collector.collect()]
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)

@@ -22,7 +22,7 @@ from mirror.model.topics import (
     TopicPartition,
     WaitingRecord,
 )
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
@@ -159,7 +159,8 @@ async def _describe(names: Sequence[str], cluster: Cluster) -> dict[str, TopicDe
             if found.error in _NOT_THERE:
                 continue
             if found.error:
-                raise error_of(found.error, f"describing topic {name}", found.message)
+                right = f"DescribeConfigs on topic {name}"
+                raise cluster.error(found.error, f"describing topic {name}", right, found.message)
             own, defaults = values_of(found.settings, KEEPING_SETTINGS)
             descriptions[name] = TopicDescription(name, counts[name], settings=own, defaults=defaults)
     return descriptions
@@ -171,7 +172,8 @@ async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
         if topic.error == Code.TOPIC_AUTHORIZATION_FAILED:
             hidden.add(topic.name)
         elif topic.error and topic.error not in _NOT_THERE:
-            raise error_of(topic.error, f"describing topic {topic.name} of {cluster.name}")
+            doing = f"describing topic {topic.name} of {cluster.name}"
+            raise cluster.error(topic.error, doing, f"Describe on topic {topic.name}")
     return frozenset(hidden)
 
 
@@ -205,7 +207,8 @@ async def _offsets(
     found = {place: answer.offset for place, answer in answers.items() if not answer.error}
     if answers and not found:
         place, answer = next(iter(answers.items()))
-        raise error_of(answer.error, f"reading the offsets of {place} of {cluster.name}")
+        doing = f"reading the offsets of {place} of {cluster.name}"
+        raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
     return found
 
 
@@ -217,7 +220,8 @@ async def _committed(
     call = committed_offsets(group, partitions)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.error)
     if found.error:
-        raise error_of(found.error, f"reading the committed offsets of group {group} of {cluster.name}")
+        doing = f"reading the committed offsets of group {group} of {cluster.name}"
+        raise cluster.error(found.error, doing, f"Describe on group {group}")
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
 
@@ -225,7 +229,8 @@ async def _create(topic: TopicDescription, replication: int, cluster: Cluster) -
     await cluster.refresh(())  # the controller may have moved
     outcome, adjustments = await create_adjusted(cluster, topic, replication)
     if outcome.error != Code.TOPIC_ALREADY_EXISTS:
-        _check(outcome, f"creating topic {topic.name}")
+        right = f"Create on topic {topic.name} or on the cluster"
+        _check(cluster, outcome, f"creating topic {topic.name}", right)
     return adjustments
 
 
@@ -235,12 +240,13 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
         return
     await cluster.refresh(())
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
-    _check(outcome, f"increasing topic {topic} to {counted(partitions, 'partition')}")
+    doing = f"increasing topic {topic} to {counted(partitions, 'partition')}"
+    _check(cluster, outcome, doing, f"Alter on topic {topic}")
 
 
-def _check(outcome: TopicOutcome, doing: str) -> None:
+def _check(cluster: Cluster, outcome: TopicOutcome, doing: str, right: str) -> None:
     if outcome.error:
-        raise error_of(outcome.error, doing, outcome.message)
+        raise cluster.error(outcome.error, doing, right, outcome.message)
 
 
 def _pages(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -38,8 +38,8 @@ _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 class RecordTopic(Generic[_Record]):
     """A topic of one kind of record. Publishing never blocks and never fails. Thread-safe.
 
-    Measurements must not stop the mirror: records are dropped and counted if the queue is full, the topic is
-    missing, or no broker stores them within `delivery_seconds`. One log line marks the start of an episode
+    Measurements must not stop the mirror: entries are discarded and counted if the queue is full, the topic
+    is missing, or no broker stores them within `delivery_seconds`. One log line marks the start of an episode
     and one its end: other records are delivered again and none was dropped for a while, or none was dropped
     for longer than any record waits. `now` returns monotonic seconds.
     """
@@ -98,7 +98,7 @@ class RecordTopic(Generic[_Record]):
             for _, ended in self._episodes.silent(now - quiet):
                 self._drops = Drops(self._drops.count)
                 _log.warning(
-                    "records are delivered again" if is_delivering else "no more records are dropped",
+                    "delivery continues" if is_delivering else "nothing more is discarded",
                     topic=self._topic,
                     dropped=ended.count,
                     seconds=round(ended.seconds, 1),
@@ -117,7 +117,9 @@ class RecordTopic(Generic[_Record]):
                 begins |= self._episodes.failed(self._topic, "", now)
             self._drops = Drops(self._drops.count + count, self._drops.reason or reason)
         if begins:
-            _log.warning("records are dropped", topic=self._topic, reason=reason)
+            _log.warning(
+                "entries are discarded; mirrored records are not affected", topic=self._topic, reason=reason
+            )
 
     def close(self, deadline_seconds: float) -> None:
         """Wait for queued records, up to the deadline."""

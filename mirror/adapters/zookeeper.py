@@ -31,7 +31,7 @@ from mirror.adapters.zookeeper_access import (
     is_open,
 )
 from mirror.adapters.zookeeper_errors import translated
-from mirror.adapters.zookeeper_waits import ready
+from mirror.adapters.zookeeper_waits import ServerWatch
 from mirror.errors import AlreadyExists, NotAuthorized, NotFound, Unreachable, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite, SessionState
 from mirror.ports import Watch
@@ -82,7 +82,6 @@ class ZooKeeper:
             logger=logging.getLogger("kazoo"),
             **client_options(settings.security),
         )
-        self._client.handler.select = ready
         if settings.security.tls:
             connect_through_tls(self._client, settings.security)
         if settings.security.mechanism == "DIGEST-MD5":
@@ -96,6 +95,7 @@ class ZooKeeper:
         self._while_waiting = while_waiting
         self._refused_since: float | None = None
         self._follow_connecting()
+        ServerWatch(self._client, self.session_timeout_seconds).install()
 
     def start(self) -> None:
         """Connect.

@@ -1,17 +1,141 @@
-"""Socket wait for kazoo's thread, which waits five times per request.
+"""Socket waits of kazoo's thread, which end the connection to a server that stops responding.
 
 kazoo's default creates and closes a selector for each wait: five system calls, after each of which the thread
 waits for the interpreter lock. `poll` is one.
+
+kazoo counts every request that it sends as a ping and never notices that the responses are missing, so a
+frozen server would keep the session of a busy client until ZooKeeper ends it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import select
-from collections.abc import Sequence
-from socket import socket
+import time
+from collections.abc import Callable, Sequence
+from socket import IPPROTO_TCP, TCP_USER_TIMEOUT, socket
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
+
+_log = logging.getLogger(__name__)
+_MOVE_SHARE: Final = 0.4
+"""Silence after which we connect to another server, as a share of the session timeout: the session moves
+before the lease of the instance ends, also if the last response is a second old."""
+_ONLY_SERVER_SHARE: Final = 2 / 3
+"""The same without another server."""
+_AVOIDED_SECONDS: Final = 60.0
+"""Time for which a server that did not respond is tried last."""
 
 Ready = tuple[list[socket], list[socket], list[socket]]
+HostPort = tuple[str, str, int]
+"""Name, address and port of a server, as in kazoo."""
+
+
+class ServerWatch:
+    """Watch over the server of one client. It runs on kazoo's thread only.
+
+    `session_timeout_seconds` returns the timeout granted by the server.
+    """
+
+    def __init__(self, client: KazooClient, session_timeout_seconds: Callable[[], float]) -> None:
+        self._client = client
+        self._connection: Any = client._connection  # noqa: SLF001 - kazoo has no other access
+        self._session_timeout_seconds = session_timeout_seconds
+        self._server: tuple[str, int] = ("", 0)
+        self._silent: dict[tuple[str, int], float] = {}
+        self._waiting_since: float | None = None
+
+    def install(self) -> None:
+        """Replace the waits, the order of servers and the socket options of the client."""
+        create, order = self._client.handler.create_connection, self._connection._expand_client_hosts  # noqa: SLF001
+
+        def connect(address: tuple[str, int], timeout: float, **options: object) -> socket:
+            self._server, self._waiting_since = address, None
+            self._silent[address] = time.monotonic()  # until it responds
+            seconds = timeout / max(self._servers, 1)
+            sock: socket = create(address=address, timeout=seconds, **options)
+            sock.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, math.ceil(self._limit * 1000))
+            return sock
+
+        self._client.handler.create_connection = connect
+        self._client.handler.select = self.select
+        self._connection._expand_client_hosts = lambda: self.ordered(order())  # noqa: SLF001
+
+    def ordered(self, servers: Sequence[HostPort]) -> list[HostPort]:
+        """Return the servers, with those that did not respond recently last."""
+        cut = time.monotonic() - _AVOIDED_SECONDS
+        silent = {server: at for server, at in self._silent.items() if at > cut}
+        return sorted(servers, key=lambda server: silent.get((server[1], server[2]), -math.inf))
+
+    def select(
+        self,
+        readers: Sequence[socket],
+        writers: Sequence[socket],
+        others: Sequence[socket],
+        timeout: float | None = None,
+    ) -> Ready:
+        """Wait like `ready`. Raises ConnectionDropped if the server owes a response for too long.
+
+        Only the main loop of kazoo waits for two sockets: the server's, and the one that announces requests.
+        """
+        server = self._connection._socket  # noqa: SLF001
+        if len(readers) == 1 or server not in readers:
+            return ready(readers, writers, others, timeout)
+        if _has_decrypted(server):
+            self._note_response()
+            return [server], [], []
+        while True:
+            left = self._left()
+            cut = left if timeout is None else min(timeout, left)
+            found = ready(readers, writers, others, max(cut, 0.0) if cut < math.inf else None)
+            if server in found[0]:
+                self._note_response()
+            elif self._left() <= 0:
+                self._give_up()
+            elif not found[0] and cut != timeout:
+                continue
+            return found
+
+    def _left(self) -> float:
+        """Return the seconds until the server's response is overdue; infinity if it owes none."""
+        if not (self._client._pending or self._connection.ping_outstanding.is_set()):  # noqa: SLF001
+            self._waiting_since = None
+            return math.inf
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return self._waiting_since + self._limit - now
+
+    @property
+    def _servers(self) -> int:
+        return len(self._client.hosts)
+
+    @property
+    def _limit(self) -> float:
+        share = _MOVE_SHARE if self._servers > 1 else _ONLY_SERVER_SHARE
+        return self._session_timeout_seconds() * share
+
+    def _note_response(self) -> None:
+        self._waiting_since = None
+        self._silent.pop(self._server, None)
+
+    def _give_up(self) -> None:
+        self._silent[self._server] = time.monotonic()
+        self._waiting_since = None
+        name = "{}:{}".format(*self._server)
+        _log.warning(
+            "ZooKeeper server %s has not responded for %.1f s; connecting to another one", name, self._limit
+        )
+        raise ConnectionDropped(f"{name} stopped responding")
+
+
+def _has_decrypted(server: Any) -> bool:
+    """Return whether TLS has decrypted data that the kernel no longer reports."""
+    pending = getattr(server, "pending", None)
+    return pending is not None and pending() > 0
 
 
 def ready(

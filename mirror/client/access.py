@@ -31,6 +31,22 @@ class ClusterAccess:
     rack: str = ""
     advertised: tuple[str, ...] = ("*",)
 
+    @property
+    def principal(self) -> str:
+        """Principal by which brokers know us, as in their ACLs; a description if only they know it."""
+        if self.sasl is not None:
+            if self.sasl.username:
+                return f"User:{self.sasl.username}"
+            return "the subject of the token" if self.sasl.token else "the Kerberos principal of this client"
+        if isinstance(self.tls, ReloadingContext) and self.has_certificate:
+            return f"the subject of {self.tls.certificate_file}"
+        return "User:ANONYMOUS"
+
+    @property
+    def has_certificate(self) -> bool:
+        """True if we have a client certificate."""
+        return isinstance(self.tls, ReloadingContext) and bool(self.tls.certificate_file)
+
     def check(self, server: Endpoint) -> None:
         """Raise Unreachable for a listener that brokers may not advertise."""
         if not self.may_reach(server):

@@ -10,13 +10,15 @@ from typing import Final, TypeVar
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
-from mirror.client.reachability import Reachability
-from mirror.errors import HeadraceError, UnexpectedCluster, Unreachable
+from mirror.client.lookup.leader_offsets import ask_leaders
+from mirror.client.reachability import PATIENCE_SECONDS, Reachability
+from mirror.errors import HeadraceError, TimedOut, UnexpectedCluster, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.codes import COORDINATOR_MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
+    GROUP,
     MANY_COORDINATORS_FROM,
     NO_TOPIC_ID,
     ClusterMetadata,
@@ -25,7 +27,7 @@ from mirror.protocol.control.cluster import (
     find_coordinators,
     metadata,
 )
-from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.protocol.control.offsets import Answers, OffsetAnswer
 from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
@@ -38,7 +40,6 @@ COORDINATE: Final = "coordinate"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """A larger metadata response would block the loop for too long."""
-_OFFSETS_AT_ONCE: Final = 2_000
 _COORDINATORS_AT_ONCE: Final = 100
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
@@ -62,6 +63,7 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
         self._opened_at: dict[tuple[int, str], float] = {}
+        self._probed_at: dict[tuple[int, str], float] = {}
         self.reachability = Reachability(name)
         self.clocks = BrokerClocks()
         self.silent_since = inf
@@ -111,6 +113,15 @@ class Cluster:
     def timeout_seconds(self) -> float:
         """Timeout of one request to one broker."""
         return self._configs.aside.timeout_seconds
+
+    @property
+    def principal(self) -> str:
+        """Principal by which the brokers know us."""
+        return self._configs.aside.access.principal
+
+    def error(self, code: int, doing: str, right: str, message: str = "") -> HeadraceError:
+        """Return the error for a code of this cluster. `right`: as for `error_of`."""
+        return error_of(code, doing, message, right=right, principal=self.principal)
 
     @property
     def largest_batch_bytes(self) -> int:
@@ -190,22 +201,49 @@ class Cluster:
         if wait > 0:
             await self._loop.sleep(wait)
         try:
-            connection = await open_connection(config, endpoint)
+            connection = await self._checked_connection(config, endpoint)
         except HeadraceError as error:
             self.reachability.failed(endpoint, error, self._loop.now())
             raise
-        if self._pinned:
-            try:
-                self._check_id((await connection.call(metadata([]), self.timeout_seconds)).cluster_id)
-            except HeadraceError as error:
-                connection.close()
-                self.reachability.failed(endpoint, error, self._loop.now())
-                raise
+        finally:
+            self.reachability.ended(endpoint, self._loop.now())
         self._opened_at[place] = self._loop.now()
         self.reachability.opened(endpoint, self._opened_at[place])
         self._connections[place] = connection
         if self._closed:
             connection.close()
+        return connection
+
+    async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
+        """Replace a connection whose responses get lost, if the broker answers on another one: the network
+        may have dropped the connection without a reset."""
+        self._probed_at[place] = inf
+        endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
+        try:
+            if endpoint is None:
+                return
+            other = await self._checked_connection(self._configs.for_role(place[1]), endpoint)
+        except HeadraceError as error:
+            _log.debug("%s: %s is silent on other connections, too: %s", self.name, silent.name, error)
+            return
+        finally:
+            self._probed_at[place] = self._loop.now()
+        now = self._loop.now()
+        if self._closed or self._connections.get(place) is not silent or not silent.is_overdue(now):
+            other.close()
+            return
+        other.promptness.continue_from(silent.unanswered_since, now)
+        self._connections[place], self._opened_at[place] = other, now
+        silent.close(TimedOut(f"{silent.name} answers on another connection only"))
+
+    async def _checked_connection(self, config: ConnectionConfig, endpoint: Endpoint) -> Connection:
+        connection = await open_connection(config, endpoint)
+        try:
+            if self._pinned:
+                self._check_id((await connection.call(metadata([]), self.timeout_seconds)).cluster_id)
+        except HeadraceError:
+            connection.close()
+            raise
         return connection
 
     async def any_connection(self) -> Connection:
@@ -286,7 +324,8 @@ class Cluster:
             found = await connection.call(call, self.timeout_seconds)
             for key, coordinator in found.items():
                 if coordinator.error:
-                    raise error_of(coordinator.error, f"cannot find the coordinator of {key}")
+                    right = f"Describe on {'group' if kind == GROUP else 'transactional id'} {key}"
+                    raise self.error(coordinator.error, f"cannot find the coordinator of {key}", right)
                 self.brokers.setdefault(coordinator.node, coordinator.endpoint)
                 self._coordinators[kind, key] = coordinator.node
             missing = [key for key in missing if key not in found]
@@ -356,7 +395,7 @@ class Cluster:
             missing = {place: when for place, when in wanted.items() if place not in found}
             await self.refresh({place.topic for place in missing if self.leader(place) is None})
             try:
-                codes = await self._ask_leaders(missing, found, committed=committed)
+                codes = await ask_leaders(self, missing, found, committed=committed)
             except Unreachable:
                 await self._try_refresh({place.topic for place in missing})
                 raise
@@ -375,51 +414,6 @@ class Cluster:
         nothing = OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1)
         return {place: found.get(place, nothing) for place in wanted}
 
-    async def _ask_leaders(
-        self,
-        missing: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, OffsetAnswer],
-        *,
-        committed: bool,
-    ) -> list[int]:
-        """Send one request to every leader, concurrently; return the error codes worth a retry."""
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
-        again: list[int] = []
-        for place, when in missing.items():
-            leader = self.leader(place)
-            topic = self.topics.get(place.topic)
-            if leader is not None:
-                by_leader.setdefault(leader[0], {})[place] = when
-            elif topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                found[place] = OffsetAnswer(topic.error, -1, -1)
-            else:
-                again.append(Code.LEADER_NOT_AVAILABLE)
-        for answers in await self._loop.together(
-            self._ask_leader(broker, places, found, committed=committed)
-            for broker, places in by_leader.items()
-        ):
-            again += answers
-        return again
-
-    async def _ask_leader(
-        self,
-        broker: int,
-        places: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, OffsetAnswer],
-        *,
-        committed: bool,
-    ) -> list[int]:
-        items = list(places.items())
-        again: list[int] = []
-        for start in range(0, len(items), _OFFSETS_AT_ONCE):
-            part = dict(items[start : start + _OFFSETS_AT_ONCE])
-            for place, answer in (await self.ask(list_offsets(part, committed=committed), broker)).items():
-                if answer.error in TRANSIENT or answer.error in MOVED:
-                    again.append(answer.error)
-                else:
-                    found[place] = answer
-        return again
-
     def close(self) -> None:
         """Close every connection. Idempotent."""
         self._closed = True
@@ -434,16 +428,18 @@ class Cluster:
         if self._closed:
             return
         now = self._loop.now()
-        oldest, silence = self.reachability.silence()
         waiting: dict[str, tuple[float, str]] = {}
-        for connection in list(self._connections.values()):
+        heard: dict[str, float] = {}
+        for place, connection in list(self._connections.items()):
             connection.check_deadline(now)
             if not connection.is_open:
                 continue
+            if connection.is_overdue(now) and now - self._probed_at.get(place, -inf) >= PATIENCE_SECONDS:
+                self._loop.spawn(self._replace(place, connection))
             found = connection.silence(now)
             waiting[connection.name] = min(found, waiting.get(connection.name, found))
-            if found[0] < oldest:
-                oldest, silence = found[0], f"{connection.name} {found[1]}"
-        self.reachability.swept(waiting, now)
-        self.silent_since, self.silence = oldest, f"cluster {self.name}: {silence}"
+            heard[connection.name] = max(connection.answered_at, heard.get(connection.name, -inf))
+        self.reachability.swept(waiting, now, heard)
+        self.silent_since, silence = self.reachability.silence(waiting, now)
+        self.silence = f"cluster {self.name}: {silence}"
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)

@@ -17,8 +17,8 @@ from math import inf
 from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
-from mirror.client.reachability import SLOWEST_LINK, Promptness
-from mirror.client.transport import MOST_BUFFERS, Buffer, Transport, broken
+from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
+from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
     HeadraceError,
@@ -223,9 +223,20 @@ class Connection:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
         return inf
 
+    @property
+    def answered_at(self) -> float:
+        """Time at which bytes were last received."""
+        return self._progress_at
+
     def silence(self, now: float) -> tuple[float, str]:
         """Return since when the broker is late (infinity: it is not), and a description."""
         return self.promptness.silence(self.unanswered_since, now)
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether a request that names its own wait is answered much later than the one before.
+        Another connection shows whether the broker is silent or only this connection."""
+        is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
+        return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
 
     def check_deadline(self, now: float) -> None:
         """Close the connection if the oldest request has timed out, or a response has stalled."""
@@ -272,7 +283,7 @@ class Connection:
             if events & READ and self.failure is None:
                 self._read()
         except OSError as error:
-            self.close(broken(self.name, error))
+            self.close(self._transport.broken(self.name, error))
         except CorruptData as error:
             self.close(error)
         except Exception as error:  # noqa: BLE001 - the other connections continue
@@ -285,7 +296,7 @@ class Connection:
             try:
                 sent = self._transport.send(list(islice(unsent, MOST_BUFFERS)))
             except OSError as error:
-                self._loop.call_soon(partial(self.close, broken(self.name, error)))
+                self._loop.call_soon(partial(self.close, self._transport.broken(self.name, error)))
                 return
             if not sent:
                 break

@@ -26,6 +26,10 @@ _AGAIN_AFTER: Final = 0.8
 _KERBEROS: Final = "GSSAPI"
 _TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
+_ADVICE_TLS: Final = (
+    "check that a Kafka broker listens there, and whether it requires SASL or a client certificate"
+    " (certificate_file, key_file)"
+)
 
 
 LIVE: Final = "live"
@@ -92,8 +96,9 @@ async def _first_answer(connection: Connection, config: ConnectionConfig) -> Bro
     except TimedOut:
         raise
     except Unreachable as error:
+        advice = _ADVICE if config.access.tls is None or config.access.has_certificate else _ADVICE_TLS
         raise Unreachable(
-            f"{connection.name} closed the connection without a response", advice=_ADVICE
+            f"{connection.name} closed the connection without a response", advice=advice
         ) from error
 
 

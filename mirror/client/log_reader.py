@@ -48,7 +48,8 @@ async def fetch_once(
     if part.error:
         if part.error in TRANSIENT:
             raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
-        raise error_of(part.error, f"reading {place} of {cluster.name} at offset {offset}")
+        doing = f"reading {place} of {cluster.name} at offset {offset}"
+        raise cluster.error(part.error, doing, f"Read on topic {place.topic}")
     return part
 
 

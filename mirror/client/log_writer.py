@@ -39,7 +39,8 @@ async def write_patiently(
         if answer.error in TRANSIENT:
             raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
         if answer.error:
-            raise error_of(answer.error, f"writing to {place}", answer.message)
+            right = f"Write on topic {place.topic}"
+            raise cluster.error(answer.error, f"writing to {place}", right, answer.message)
         return answer
 
     return await cluster.patiently(attempt, topic=place.topic)

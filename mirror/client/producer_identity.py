@@ -14,7 +14,7 @@ from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import NO_PRODUCER, ProducerStamp
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import TRANSACTION
 from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
 from mirror.protocol.control.transactions import (
@@ -37,7 +37,7 @@ async def take_identity(
     """
     call = init_producer_id(name, int(timeout_seconds * 1000))
     answer = await cluster.ask_coordinator(TRANSACTION, name, call, _error)
-    return _taken(answer, name, transactional)
+    return _taken(cluster, answer, name, transactional)
 
 
 async def retake_identity(
@@ -53,7 +53,7 @@ async def retake_identity(
     async def attempt() -> ProducerStamp | None:
         shown = await cluster.ask_coordinator_once(TRANSACTION, name, describe_transaction(name), _error)
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise error_of(shown.error, f"describing the transaction of {name}")
+            raise cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
         if not shown.error:
             bumps = cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
             holder = former.judge(shown, bumps=bumps, committed=committed)
@@ -63,7 +63,7 @@ async def retake_identity(
                 raise Unreachable(f"a transaction of {name} is still completing at {cluster.name}")
         call = init_producer_id(name, int(timeout_seconds * 1000), former.producer)
         answer = await cluster.ask_coordinator_once(TRANSACTION, name, call, _error)
-        return _taken(answer, name, transactional=True)
+        return _taken(cluster, answer, name, transactional=True)
 
     return await cluster.patiently(attempt)
 
@@ -76,19 +76,26 @@ async def has_identity(cluster: Cluster, name: str) -> bool:
     if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
         return False
     shown = await cluster.ask_coordinator(TRANSACTION, name, describe_transaction(name), _error)
-    error = error_of(shown.error, f"describing the transaction of {name}") if shown.error else None
-    if error is not None and error.retriable:
+    if not shown.error:
+        return True
+    error = cluster.error(shown.error, f"describing the transaction of {name}", _right(name))
+    if error.retriable:
         raise error
-    return error is None
+    return False
 
 
 def _error(answer: ProducerIdentity | TransactionDescription) -> int:
     return answer.error
 
 
-def _taken(answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
+def _right(name: str) -> str:
+    """Return the right that the identity requires."""
+    return f"Describe and Write on transactional id {name}" if name else "IdempotentWrite on the cluster"
+
+
+def _taken(cluster: Cluster, answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
     if answer.error:
-        raise error_of(answer.error, f"acquiring the producer id of {name}")
+        raise cluster.error(answer.error, f"acquiring the producer id of {name}", _right(name))
     if answer.producer_id == NO_PRODUCER:
         raise Unreachable(f"the coordinator of {name} returned no producer id")
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
@@ -119,7 +126,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
     await add_to_transaction(cluster, name, stamp, [target])
     ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
     if ended.error:
-        raise error_of(ended.error, f"ending a transaction of {name}")
+        raise cluster.error(ended.error, f"ending a transaction of {name}", _right(name))
 
 
 async def add_to_transaction(
@@ -130,7 +137,8 @@ async def add_to_transaction(
     added = await cluster.ask_coordinator(TRANSACTION, name, call, _worst)
     for place, code in added.items():
         if code:
-            raise error_of(code, f"adding {place} to a transaction of {name}")
+            right = f"{_right(name)}, and Write on topic {place.topic}"
+            raise cluster.error(code, f"adding {place} to a transaction of {name}", right)
 
 
 def _worst(codes: Mapping[TopicPartition, int]) -> int:

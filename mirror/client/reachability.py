@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from mirror.errors import HeadraceError
 from mirror.model.clusters import address_of
@@ -25,6 +26,9 @@ _SILENT: Final = "silent"
 another."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
+_UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
+"""Time for which a broker counts as silent after its silent connection was closed: another one shows only
+after `PATIENCE_SECONDS` that the silence continues."""
 SLOWEST_LINK: Final = 256 * 1024
 """Minimum bandwidth in bytes per second; below it, a full response cannot arrive within the request
 timeout."""
@@ -38,25 +42,32 @@ class Promptness:
     time.
     """
 
-    __slots__ = ("_until", "seconds", "since")
+    __slots__ = ("_until", "seconds", "since", "usual")
 
     def __init__(self) -> None:
         self.since = inf
         """Due time of the first in a row of late responses; infinity while responses are prompt."""
         self.seconds = 0.0
         """Approximate delay; updated only if it halves or doubles."""
+        self.usual = inf
+        """Seconds from the due time of the latest response to its end; infinity if it was late."""
         self._until = inf
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
         """Record a response of `size` bytes."""
         took = now - sent_at - size / SLOWEST_LINK
         if took < PATIENCE_SECONDS:
-            self.since, self.seconds = inf, 0.0
+            self.since, self.seconds, self.usual = inf, 0.0, max(now - sent_at, 0.0)
             return
+        self.usual = inf
         self.since = min(self.since, sent_at)
         self._until = now + PATIENCE_SECONDS
         if not self.seconds / 2 < took < self.seconds * 2:
             self.seconds = took
+
+    def continue_from(self, since: float, now: float) -> None:
+        """Count the broker as silent since then until it answers promptly, as on a former connection."""
+        self.since, self._until = since, now + PATIENCE_SECONDS
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
         """Return since when the broker is late and a description, given the oldest due time (infinity: none).
@@ -65,8 +76,17 @@ class Promptness:
         """
         if self.since == inf or (sent_at == inf and now >= self._until):
             return sent_at, "does not answer"
-        is_worse = now - sent_at >= 2 * self.seconds
+        is_worse = not self.seconds or now - sent_at >= 2 * self.seconds
         return self.since, "does not answer" if is_worse else f"answers after {self.seconds:.0f} s"
+
+
+class _Silence(NamedTuple):
+    """Start of a silence of an address, and the latest time at which it lasted; `is_over` once the address
+    has answered."""
+
+    began: float
+    latest: float
+    is_over: bool = False
 
 
 class Reachability:
@@ -76,21 +96,32 @@ class Reachability:
         self._cluster = cluster
         self._failures: dict[Endpoint, int] = {}
         self._trying: dict[Endpoint, float] = {}
+        self._attempts: dict[Endpoint, int] = {}
+        self._tried_at: dict[Endpoint, float] = {}
         self._errors: dict[Endpoint, str] = {}
+        self._silences: dict[str, _Silence] = {}
         self._outages = RepeatedErrors[str]()
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
         """Record a connection attempt and return the seconds to wait before it."""
-        self._trying.setdefault(endpoint, now)
+        self._trying.setdefault(endpoint, self._continued(_name(endpoint), now))
+        self._attempts[endpoint] = self._attempts.get(endpoint, 0) + 1
+        self._tried_at[endpoint] = now
         failures = self._failures.get(endpoint, 0)
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
+
+    def ended(self, endpoint: Endpoint, now: float) -> None:
+        """Record the end of a connection attempt, whatever its outcome."""
+        self._attempts[endpoint] = max(self._attempts.get(endpoint, 0) - 1, 0)
+        self._tried_at[endpoint] = now
 
     def failed(self, endpoint: Endpoint, error: HeadraceError, now: float) -> None:
         """Record a failed connection attempt."""
         self._failures[endpoint] = min(self._failures.get(endpoint, 0) + 1, _MOST_DOUBLINGS)
         self._errors[endpoint] = error.message
         kind = _SILENT if error.retriable else type(error).__name__
+        self._note_silence(_name(endpoint), self._trying.get(endpoint, now), now)
         self._note_outage(_name(endpoint), kind, error.message, now)
 
     def opened(self, endpoint: Endpoint, now: float) -> None:
@@ -100,39 +131,96 @@ class Reachability:
         self._errors.pop(endpoint, None)
         self._note_end(_name(endpoint), now)
 
-    def swept(self, waiting: Mapping[str, tuple[float, str]], now: float) -> None:
+    def swept(
+        self,
+        waiting: Mapping[str, tuple[float, str]],
+        now: float,
+        heard: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         """Update outages from open connections.
 
         `waiting`: by address, since when responses are missing or late (infinity: neither), and a
-        description.
+        description. `heard`: by address, when bytes were last received; now if unknown. A connection that
+        is asked nothing proves no end of an outage.
         """
+        self._forget_untried(now)
         attempted = {_name(endpoint) for endpoint in self._trying}
         for endpoint, since in self._trying.items():
             if now - since >= PATIENCE_SECONDS and endpoint not in self._errors:
                 self._note_outage(_name(endpoint), _SILENT, f"{_name(endpoint)} does not answer", now)
         for name, (since, how) in waiting.items():
             if now - since >= PATIENCE_SECONDS:
+                self._note_silence(name, since, now)
                 self._note_outage(name, _SILENT, f"{name} accepts connections and {how}", now)
-            elif name not in attempted:
+            elif name not in attempted and heard.get(name, now) > self._silent_until(name):
                 self._note_end(name, now)
+
+    def _forget_untried(self, now: float) -> None:
+        """Forget failures of addresses that nothing connects to any more: they are no outage."""
+        for endpoint in list(self._trying):
+            is_trying = self._attempts.get(endpoint, 0) > 0
+            if not is_trying and now - self._tried_at.get(endpoint, -inf) >= PATIENCE_SECONDS:
+                self._forget(endpoint)
+
+    def _forget(self, endpoint: Endpoint) -> None:
+        self._trying.pop(endpoint, None)
+        self._errors.pop(endpoint, None)
+        self._failures.pop(endpoint, None)
+        self._attempts.pop(endpoint, None)
+        self._tried_at.pop(endpoint, None)
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
         """Keep only these brokers; no connections to others will be attempted."""
-        for endpoint in self._trying.keys() - set(endpoints):
-            del self._trying[endpoint]
+        kept = set(endpoints)
+        for endpoint in self._trying.keys() - kept:
+            self._forget(endpoint)
             self._outages.succeeded(_name(endpoint), 0.0)
+        names = {_name(endpoint) for endpoint in kept}
+        self._silences = {name: one for name, one in self._silences.items() if name in names}
 
-    def silence(self) -> tuple[float, str]:
-        """Return the start and reason of the longest outage of a broker; (infinity, "") if none."""
-        if not self._trying:
-            return inf, ""
-        endpoint = min(self._trying, key=self._trying.__getitem__)
-        return self._trying[endpoint], self._errors.get(endpoint, f"{_name(endpoint)} does not answer")
+    def silence(
+        self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf
+    ) -> tuple[float, str]:
+        """Return the start and reason of the longest silence of a broker; (infinity, "") if none.
+
+        `waiting`: as for `swept`.
+        """
+        since, reason = inf, ""
+        for name, (due, how) in waiting.items():
+            began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
+            if began < since:
+                since, reason = began, f"{name} {how}"
+        for endpoint, began in self._trying.items():
+            if began < since:
+                since, reason = began, self._errors.get(endpoint, f"{_name(endpoint)} does not answer")
+        for name, one in self._silences.items():
+            if not one.is_over and one.began < since and now - one.latest < _UNPROVEN_SECONDS:
+                since, reason = one.began, f"{name} does not answer"
+        return since, reason
+
+    def _silent_until(self, name: str) -> float:
+        silence = self._silences.get(name)
+        return -inf if silence is None or silence.is_over else silence.latest
+
+    def _continued(self, name: str, now: float) -> float:
+        """Return the start of the silence for which a new connection is tried; now if there is none."""
+        former = self._silences.get(name)
+        return now if former is None or former.is_over else self._began(name, now)
+
+    def _began(self, name: str, due: float) -> float:
+        """Return the start of a silence, given the time at which it was noticed again: a broker that answers
+        nothing may accept another connection in the meantime."""
+        former = self._silences.get(name)
+        is_same = former is not None and due <= former.latest + PATIENCE_SECONDS
+        return min(due, former.began) if former is not None and is_same else due
 
     def take_returned(self) -> float | None:
         """Return the earliest start of the outages that ended since the last call; None if none ended."""
         returned, self._returned = self._returned, None
         return returned
+
+    def _note_silence(self, name: str, began: float, now: float) -> None:
+        self._silences[name] = _Silence(self._began(name, began), now)
 
     def _note_outage(self, name: str, kind: str, reason: str, now: float) -> None:
         if self._outages.failed(name, kind, now):
@@ -143,6 +231,8 @@ class Reachability:
             )
 
     def _note_end(self, name: str, now: float) -> None:
+        if (silence := self._silences.get(name)) is not None:
+            self._silences[name] = silence._replace(is_over=True)
         ended = self._outages.succeeded(name, now)
         if ended is not None:
             _log.warning("cluster %s: %s answers again after %.1f s", self._cluster, name, ended.seconds)

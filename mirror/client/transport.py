@@ -19,6 +19,7 @@ from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
+from mirror.tls import ReloadingContext, validity_text
 
 T = TypeVar("T")
 
@@ -54,15 +55,27 @@ class Transport:
         except BlockingIOError:
             return 0
 
+    def broken(self, name: str, error: OSError) -> HeadraceError:
+        """Return the error for the broken connection."""
+        return broken(name, error)
+
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
 
 
 class TlsTransport(Transport):
-    """A connected TLS socket."""
+    """A connected TLS socket. `certificate_file`: of our certificate, empty for none."""
 
     socket: ssl.SSLSocket
+
+    def __init__(self, sock: ssl.SSLSocket, certificate_file: str) -> None:
+        super().__init__(sock)
+        self._certificate_file = certificate_file
+
+    def broken(self, name: str, error: OSError) -> HeadraceError:
+        """Return the error for the broken connection."""
+        return broken(name, error, self._certificate_file)
 
     def expect(self, size: int) -> None:
         """Do nothing: bytes on the socket are not yet decrypted data."""
@@ -83,18 +96,41 @@ class TlsTransport(Transport):
             return 0
 
 
-def broken(name: str, error: OSError) -> HeadraceError:
+def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
     """Return the error for a broken connection.
 
     With TLS 1.3, a broker rejects our client certificate, or its absence, only after the handshake.
+    `certificate_file`: of our certificate, empty for none; None without TLS.
     """
-    reason = getattr(error, "reason", None) or ""
-    if isinstance(error, ssl.SSLError) and "ALERT" in reason and "CERTIFICATE" in reason:
+    return _rejection(name, error, certificate_file) or Unreachable(
+        f"connection to {name} failed: {error.strerror or error}"
+    )
+
+
+_CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+"""Words of the TLS alerts by which a server rejects a client certificate, or its absence."""
+_NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+"""Words of the errors of a handshake with a port that does not use TLS."""
+
+
+def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
+    """Return the error for a client certificate that a server rejects or misses, None for other failures."""
+    reason = str(getattr(error, "reason", None) or "")
+    is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
+    if certificate_file is None or not is_alert or not any(one in reason for one in _CERTIFICATE_ALERTS):
+        return None
+    alert = reason.lower().replace("_", " ")
+    if not certificate_file:
         return NotAuthorized(
-            f"{name} rejected the client certificate ({reason.lower().replace('_', ' ')})",
+            f"{name} {'probably ' if 'HANDSHAKE' in reason else ''}requires a client certificate, and none is"
+            f" configured ({alert})",
             advice="set certificate_file and key_file to a certificate that the broker trusts",
         )
-    return Unreachable(f"connection to {name} failed: {error.strerror or error}")
+    return NotAuthorized(
+        f"{name} rejected the client certificate {validity_text(certificate_file)}: {alert}",
+        advice="replace certificate_file and key_file by a certificate that the broker trusts; the next"
+        " connection reads changed files again",
+    )
 
 
 _TLS_RECORD: Final = 16 * 1024
@@ -115,32 +151,30 @@ async def connect(
 ) -> Transport:
     """Connect to the endpoint. Raises Unreachable, TimedOut, and NotAuthorized for untrusted certificates."""
     deadline = loop.now() + timeout_seconds
-    failure: OSError | TimedOut | None = None
+    name = address_of(endpoint.host, endpoint.port)
+    failure: HeadraceError = Unreachable(f"cannot connect to {name}: no address")
     for family, address in await _resolve(loop, endpoint, deadline):
         sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
             await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
-            if tls is None:
-                return Transport(sock)
-            return await _encrypt(loop, sock, endpoint, tls, deadline)
-        except ssl.SSLCertVerificationError as error:
+            return Transport(sock) if tls is None else await _encrypt(loop, sock, endpoint, tls, deadline)
+        except TimedOut as error:
             sock.close()
-            raise NotAuthorized(
-                f"certificate of {address_of(endpoint.host, endpoint.port)} is not trusted:"
-                f" {error.verify_message}",
-                advice="set ca_file to the authority that signed it; the certificate must name that host",
-            ) from error
-        except (OSError, TimedOut) as error:
+            failure = TimedOut(f"cannot connect to {name}: {error.message}", advice=error.advice)
+            failure.__cause__ = error
+        except OSError as error:
+            sock.close()
+            failure = Unreachable(f"cannot connect to {name}: {error.strerror or error}")
+            failure.__cause__ = error
+        except HeadraceError as error:
             sock.close()
             failure = error
         except BaseException:
             sock.close()
             raise
-    name = address_of(endpoint.host, endpoint.port)
-    if isinstance(failure, TimedOut):
-        raise TimedOut(f"cannot connect to {name}: {failure.message}", advice=failure.advice) from failure
-    reason = failure.strerror or str(failure) if failure else "no address"
-    raise Unreachable(f"cannot connect to {name}: {reason}") from failure
+        if not failure.retriable:
+            break
+    raise failure
 
 
 Address = tuple[socket.AddressFamily, tuple[str, int]]
@@ -238,19 +272,45 @@ async def _connect_socket(loop: Loop, sock: socket.socket, address: tuple[str, i
 async def _encrypt(
     loop: Loop, sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext, deadline: float
 ) -> Transport:
+    name = address_of(endpoint.host, endpoint.port)
     wrapped = tls.wrap_socket(sock, server_hostname=endpoint.host, do_handshake_on_connect=False)
     try:
         while True:
             try:
                 wrapped.do_handshake()
-                return TlsTransport(wrapped)
+                return TlsTransport(wrapped, _certificate_file(tls))
             except ssl.SSLWantReadError:
                 await _ready(loop, wrapped, READ, deadline)
             except ssl.SSLWantWriteError:
                 await _ready(loop, wrapped, WRITE, deadline)
+    except ssl.SSLCertVerificationError as error:
+        wrapped.close()
+        raise NotAuthorized(
+            f"certificate of {name} is not trusted: {error.verify_message}",
+            advice="set ca_file to the authority that signed it; the certificate must name that host",
+        ) from error
+    except OSError as error:
+        wrapped.close()
+        raise _failed_handshake(name, error, _certificate_file(tls)) from error
     except BaseException:
         wrapped.close()
         raise
+
+
+def _certificate_file(tls: ssl.SSLContext) -> str:
+    return tls.certificate_file if isinstance(tls, ReloadingContext) else ""
+
+
+def _failed_handshake(name: str, error: OSError, certificate_file: str) -> HeadraceError:
+    rejection = _rejection(name, error, certificate_file)
+    if rejection is not None:
+        return rejection
+    reason = str(getattr(error, "reason", None) or error.strerror or error)
+    is_plain = isinstance(error, ConnectionError) or any(one in reason for one in _NO_TLS)
+    return Unreachable(
+        f"TLS handshake with {name} failed: {reason}",
+        advice="the port probably does not use TLS: check security.protocol and the port" if is_plain else "",
+    )
 
 
 async def _ready(loop: Loop, sock: socket.socket, events: int, deadline: float) -> None:

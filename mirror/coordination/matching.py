@@ -215,7 +215,8 @@ def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
     shown = ", ".join(sorted(names)[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     return NotAuthorized(
         f"{source} hides {shown} (TOPIC_AUTHORIZATION_FAILED): if they exist, they are not copied",
-        advice="grant DESCRIBE and READ on these topics, or remove them from the expression",
+        advice=f"grant Describe and Read on these topics to the user of {source}, or remove them from the"
+        " expression",
     )
 
 

@@ -376,9 +376,11 @@ class Follower:
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """Report a slow ZooKeeper as a remark: copying continues as long as it responds within the lease."""
+        """Report a slow ZooKeeper, as a remark while it responds within the lease: copying continues."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
-        if seconds >= _SLOW_SECONDS:
+        if self._me is not None and self._lease.is_over(self._clock.monotonic()):
+            self._health.report("ZooKeeper", False, "has not responded for longer than the lease; lanes stop")
+        elif seconds >= _SLOW_SECONDS:
             self._health.report(
                 "ZooKeeper",
                 True,
@@ -392,12 +394,14 @@ class Follower:
             _log.warning(event, answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
-        """Report dropped records as a remark: copying does not depend on them."""
+        """Report discarded measurements and events as a remark: copying does not depend on them."""
         self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"
             if drops.reason:
-                self._health.report(part, True, f"{drops.count} dropped since the start: {drops.reason}")
+                count = counted(drops.count, f"entry of {kind} was", f"entries of {kind} were")
+                sentence = f"{count} discarded since the start, no mirrored record: {drops.reason}"
+                self._health.report(part, True, sentence)
             else:
                 self._health.forget(part)
 

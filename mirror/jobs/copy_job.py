@@ -17,8 +17,9 @@ from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolatio
 from mirror.model.datastreams.positions.start_positions import NO_POSITIONS, StartPositions
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
-from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.codes import TRANSIENT
 from mirror.protocol.control.offsets import LATEST
+from mirror.replication.connector import is_connector
 from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import ProgressLog
 
@@ -30,7 +31,8 @@ class CopyJob:
     `until_end` stops each partition at its present end (the last stable offset for committed records).
     `needs_checkpoint`: reject partitions without one. `own`: internal topics of Headrace with configured
     names. `excluded_settings`: topic settings that new topics do not inherit. `positions`: start positions of
-    partitions without a checkpoint, instead of `start`.
+    partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics whose settings
+    cannot be read.
     """
 
     state: str
@@ -46,6 +48,7 @@ class CopyJob:
     own: frozenset[str] = frozenset()
     excluded_settings: frozenset[str] = frozenset()
     positions: StartPositions = NO_POSITIONS
+    ignores_settings: bool = False
 
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
@@ -53,6 +56,11 @@ class CopyJob:
         self.selection.require_topic_characters()
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()
+
+    @property
+    def uses_connector(self) -> bool:
+        """True if a side is not a Kafka cluster. Both sides may be the same cluster."""
+        return is_connector(self.source) or is_connector(self.destination)
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,7 @@ class CopyPlan:
             drift=[*before.drift, *(one for one in after.drift if one not in before.drift)],
             adjusted=[*before.adjusted, *after.adjusted],
             supplied={**before.supplied, **after.supplied},
+            not_carried={**before.not_carried, **after.not_carried},
         )
         return CopyPlan((*self.specs, *later.specs), changes, self.remarks, later.unknown_ends)
 
@@ -106,7 +115,9 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
         )
     await _require_same_cluster(bench, job, chosen)
     identity = bench.identity
-    rules = CreationRules(identity.replication_factor, identity.progress_topic, job.excluded_settings)
+    rules = CreationRules(
+        identity.replication_factor, identity.progress_topic, job.excluded_settings, job.ignores_settings
+    )
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
     if changes.failures.keys() >= set(chosen):
         raise next(iter(changes.failures.values()))
@@ -229,7 +240,8 @@ async def _ends(
 
 def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceError:
     if code not in TRANSIENT:
-        return error_of(code, f"reading the end offset of {place} on {source.name}")
+        doing, right = f"reading the end offset of {place} on {source.name}", f"Read on topic {place.topic}"
+        return source.error(code, doing, right)
     leader = source.leader(place)
     if leader is None:
         return Unreachable(f"{place} on {source.name} has no leader")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
@@ -12,12 +12,13 @@ from mirror.coordination.discovery import destination_description, drift
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.topics import TopicDescription, TopicNaming
-from mirror.protocol.codes import Code, error_of
-from mirror.protocol.control.topics import create_partitions, describe_settings, values_of
+from mirror.protocol.codes import Code
+from mirror.protocol.control.topics import DescribedTopic, create_partitions, describe_each, values_of
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
 """Codes after which the topic may exist. After a timeout, the wait for leaders shows the outcome."""
+_IGNORE: Final = "create it without the settings of the source by --ignore-settings"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
 """Additional time per partition: a busy controller takes some milliseconds for each."""
@@ -28,12 +29,14 @@ class CreationRules:
     """Rules for creating topics.
 
     `known_topic`: an existing topic that reveals the defaults of the destination; `excluded_settings`: source
-    settings that are not inherited.
+    settings that are not inherited; `ignores_settings`: create topics without the settings of the source if
+    these cannot be read.
     """
 
     replication_factor: int = -1
     known_topic: str = ""
     excluded_settings: frozenset[str] = frozenset()
+    ignores_settings: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class TopicChanges:
 
     `drift`: differing settings, one sentence each; `failures`: source topics that the destination rejects,
     with the error; `adjusted`: settings that it rejects, one sentence each; `supplied`: settings of new
-    topics that come from broker defaults of the source.
+    topics that come from broker defaults of the source; `not_carried`: names of source settings that new
+    topics lack, `*` if they could not be read.
     """
 
     created: list[str] = field(default_factory=list)
@@ -51,22 +55,39 @@ class TopicChanges:
     adjusted: list[str] = field(default_factory=list)
     failures: dict[str, HeadraceError] = field(default_factory=dict)
     supplied: dict[str, dict[str, str]] = field(default_factory=dict)
+    not_carried: dict[str, list[str]] = field(default_factory=dict)
 
 
-async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+class DescribedTopics(NamedTuple):
+    """Existing topics. `unknown`: topics whose settings cannot be read, with the error."""
+
+    found: Mapping[str, TopicDescription]
+    unknown: Mapping[str, HeadraceError]
+
+
+async def describe_topics(cluster: Cluster, names: Iterable[str]) -> DescribedTopics:
     """Return the existing topics with their explicit settings. Raises Unreachable."""
     wanted = sorted(names)
     await cluster.patiently(lambda: cluster.refresh(wanted))
     present = [name for name in wanted if not cluster.topics[name].error]
     found: dict[str, TopicDescription] = {}
+    unknown: dict[str, HeadraceError] = {}
     for start in range(0, len(present), _AT_ONCE):
         part = present[start : start + _AT_ONCE]
-        settings = await cluster.ask(describe_settings(part))
+        answers = await cluster.ask(describe_each(part))
         for name in part:
-            own, defaults = values_of(settings.get(name, {}), KEEPING_SETTINGS)
+            answer = answers.get(name, DescribedTopic(Code.UNKNOWN_SERVER_ERROR, "", {}))
+            if answer.error:
+                unknown[name] = _unknown_settings(cluster, name, answer)
+            own, defaults = values_of(answer.settings, KEEPING_SETTINGS)
             topic = cluster.topics[name]
             found[name] = TopicDescription(name, len(topic.leaders), topic.topic_id.hex(), own, defaults)
-    return found
+    return DescribedTopics(found, unknown)
+
+
+def _unknown_settings(cluster: Cluster, name: str, answer: DescribedTopic) -> HeadraceError:
+    doing = f"reading the settings of topic {name} on {cluster.name}"
+    return cluster.error(answer.error, doing, f"DescribeConfigs on topic {name}", answer.message)
 
 
 async def prepare_destination(
@@ -81,20 +102,22 @@ async def prepare_destination(
     Raises Unreachable, and Refused if a cluster refuses to describe its topics.
     """
     changes = TopicChanges()
-    here = await describe_topics(source, topics)
+    here, unknown = await describe_topics(source, topics)
     names = {naming.destination(topic) for topic in topics}
-    there = await describe_topics(target, names | {rules.known_topic} - {""})
-    known = there.get(rules.known_topic) or next(iter(there.values()), None)
+    there, unknown_there = await describe_topics(target, names | {rules.known_topic} - {""})
+    readable = {name: one for name, one in there.items() if name not in unknown_there}
+    known = readable.get(rules.known_topic) or next(iter(readable.values()), None)
     for topic in topics:
         try:
             if topic not in here:
                 raise TopicMissing(f"topic {topic} does not exist on {source.name}")
             name = naming.destination(topic)
             wanted = destination_description(here[topic], name, rules.excluded_settings, known)
-            supplied = wanted.settings.keys() & wanted.defaults.keys()
-            if name not in there and supplied:
-                changes.supplied[name] = {key: wanted.settings[key] for key in sorted(supplied)}
-            await _prepare(target, wanted, there.get(name), rules, changes)
+            if name not in there:
+                _require_settings(unknown.get(topic), rules)
+                _note_new(here[topic], wanted, changes, is_known=topic not in unknown)
+            problem = unknown.get(topic) or unknown_there.get(name)
+            await _prepare(target, wanted, there.get(name), rules, changes, problem)
         except HeadraceError as error:
             if error.retriable:
                 raise
@@ -107,27 +130,52 @@ async def prepare_destination(
     return changes
 
 
+def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> None:
+    """Raise the error for a topic whose settings a new copy would lack, unless these are ignored."""
+    if unknown is not None and not rules.ignores_settings:
+        unknown.advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
+        raise unknown
+
+
+def _note_new(
+    source: TopicDescription, wanted: TopicDescription, changes: TopicChanges, *, is_known: bool
+) -> None:
+    """Record the settings of a new topic that come from elsewhere, and those that it lacks."""
+    supplied = wanted.settings.keys() & wanted.defaults.keys()
+    if supplied:
+        changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}
+    missing = sorted(source.settings.keys() - wanted.settings.keys()) if is_known else ["*"]
+    if missing:
+        changes.not_carried[wanted.name] = missing
+
+
 async def _prepare(
     target: Cluster,
     wanted: TopicDescription,
     present: TopicDescription | None,
     rules: CreationRules,
     changes: TopicChanges,
+    unknown: HeadraceError | None,
 ) -> None:
-    """Create or grow one topic. Raises Refused, Unreachable."""
+    """Create or grow one topic. `unknown`: why settings cannot be compared. Raises Refused, Unreachable."""
     if present is None:
         outcome, adjustments = await create_adjusted(target, wanted, rules.replication_factor)
         if outcome.error not in _MADE:
-            raise error_of(outcome.error, f"creating topic {wanted.name}", outcome.message)
+            right = f"Create on topic {wanted.name} or on the cluster"
+            raise target.error(outcome.error, f"creating topic {wanted.name}", right, outcome.message)
         changes.created.append(wanted.name)
         changes.adjusted.extend(adjustments)
         return
     if present.partitions < wanted.partitions:
         outcome = await target.ask_controller(create_partitions(wanted.name, wanted.partitions))
         if outcome.error:
-            raise error_of(outcome.error, f"growing topic {wanted.name}", outcome.message)
+            right = f"Alter on topic {wanted.name}"
+            raise target.error(outcome.error, f"growing topic {wanted.name}", right, outcome.message)
         changes.grown.append(wanted.name)
-    changes.drift.extend(drift(wanted, present, rules.excluded_settings))
+    if unknown is not None:
+        changes.drift.append(f"{present.name}: settings not compared: {unknown}")
+    else:
+        changes.drift.extend(drift(wanted, present, rules.excluded_settings))
 
 
 async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:

@@ -20,7 +20,7 @@ from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets, committed_offsets
 from mirror.replication.context import EngineContext
@@ -221,7 +221,8 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
                 advice="stop its consumers there, or use another group with --as-group",
             )
         if code:
-            raise error_of(code, f"committing {place} for group {group} on {there.name}")
+            doing = f"committing {place} for group {group} on {there.name}"
+            raise there.error(code, doing, f"Read on group {group} and on topic {place.topic}")
     return len(offsets)
 
 
@@ -230,8 +231,10 @@ async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int
     call = committed_offsets(group, None)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
-        raise error_of(found.error, f"reading offsets of group {group}")
+        right = f"Describe on group {group} and on its topics"
+        raise cluster.error(found.error, f"reading offsets of group {group}", right)
     for place, answer in found.offsets.items():
         if answer.error:
-            raise error_of(answer.error, f"reading offsets of group {group} ({place})")
+            right = f"Describe on group {group} and on topic {place.topic}"
+            raise cluster.error(answer.error, f"reading offsets of group {group} ({place})", right)
     return {place: answer.offset for place, answer in found.offsets.items()}

@@ -112,13 +112,13 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """Return the pause after a failure.
-
-    `former`: the pause whose probe has just failed, if any. Failures that do not count, those of an
-    unavailable cluster, do not increase later delays.
-    """
+    """Return the pause after a failure. `former`: the pause whose probe has just failed, if any. Failures
+    that do not count, those of an unavailable cluster, neither increase later delays nor replace the reason
+    of one that counted."""
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
+    if former and former.attempt and not (counts or lasting):
+        reason, cause = former.reason, former.cause
     return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
 
 

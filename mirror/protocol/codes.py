@@ -175,11 +175,32 @@ def name_of(code: int) -> str:
         return f"error {code}"
 
 
-def error_of(code: int, doing: str, message: str = "") -> HeadraceError:
+_RIGHTS: Final[dict[int, tuple[str, str]]] = {
+    Code.TOPIC_AUTHORIZATION_FAILED: ("topic", "Read or Write on the topic"),
+    Code.GROUP_AUTHORIZATION_FAILED: ("group", "Read on the consumer group"),
+    Code.CLUSTER_AUTHORIZATION_FAILED: ("cluster", "IdempotentWrite on the cluster"),
+    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "transactional id",
+        "Write on transactional ids with the prefix headrace",
+    ),
+}
+"""Kind of resource of each authorization error, and the right that it usually lacks."""
+SOMEBODY: Final = "the user of this cluster"
+
+
+def error_of(
+    code: int, doing: str, message: str = "", *, right: str = "", principal: str = SOMEBODY
+) -> HeadraceError:
     """Return the error to raise for a code.
 
-    `doing`: the operation that failed; `message`: error message of the broker.
+    `doing`: the operation that failed; `message`: error message of the broker. `right`: operations and
+    resources that it requires, such as `Read on topic orders`; it counts if it names the kind of resource of
+    an authorization error. `principal`: our user, to which the right is to be granted.
     """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
     suffix = f" ({message})" if message else ""
-    return kind(f"{doing}: broker returned {name_of(code)}{suffix}")
+    advice = ""
+    if code in _RIGHTS:
+        resource, usual = _RIGHTS[code]
+        advice = f"grant {right if resource in right else usual} to {principal}"
+    return kind(f"{doing}: broker returned {name_of(code)}{suffix}", advice=advice)

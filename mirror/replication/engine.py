@@ -149,6 +149,7 @@ class BatchEngine:
         self.runner.transactions.pump(now)
         self.checkpoints.pump(now)
         self._stalls.pump(now)
+        self.runner.log.pump(now)
         self._quotas.pump(now)
         self._deadlines.pump(now)
 

@@ -42,6 +42,7 @@ from mirror.replication.channels.sender import Sender
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.causes import LaneFailure, cause_of
+from mirror.replication.reports.lane_log import LaneLog
 from mirror.replication.reports.lane_reports import LaneReport, report_of
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class LaneRunner:
         self.bench = bench
         self.lanes: dict[LaneKey, LiveLane] = {}
         self.events: list[LaneEvent] = []
+        self.log = LaneLog()
         self.to_start: dict[LiveLane, None] = {}
         self.stopping: dict[LiveLane, None] = {}
         """Drained lanes, which stop once their checkpoint is durable."""
@@ -188,10 +190,11 @@ class LaneRunner:
 
     def _report_paused(self, lane: LiveLane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
-        _log.warning("lane %s pauses: %s", lane.key.partition, lane.pause.reason)
+        self.log.waits(lane.spec, lane.pause.reason, self.bench.loop.now(), lane.pause.cause)
         self.events.append(LanePaused(lane.key, lane.pause.reason, lane.pause.cause))
 
     def _report_resumed(self, lane: LiveLane) -> None:
+        self.log.copies(lane.key, self.bench.loop.now())
         self.events.append(LaneResumed(lane.key))
 
     def set_aside(self, lane: LiveLane, error: Exception) -> None:
@@ -286,7 +289,7 @@ class LaneRunner:
     def restart(self, lane: LiveLane, why: str) -> None:
         """Restart the lane from its checkpoint."""
         if lane.state not in (LaneState.STOPPED, LaneState.PAUSED):
-            _log.info("lane %s restarts: %s", lane.key.partition, why)
+            _log.debug("lane %s restarts: %s", lane.key.partition, why)
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: LiveLane) -> None:
@@ -408,6 +411,7 @@ class LaneRunner:
         for waiting in (self.dirty, self.stopping, self.failing):
             waiting.pop(lane, None)
         self.lanes.pop(lane.key, None)
+        self.log.copies(lane.key, self.bench.loop.now())
         self.bench.release_progress(lane.spec.destination, lane.key)
         if self.bench.identity.keeps_reports:
             self.final.append(report_of(lane, self.bench.loop.now()))

@@ -22,14 +22,14 @@ from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
 from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Unreachable, UnsafeProgressTopic
+from mirror.errors import CorruptData, HeadraceError, Unreachable, UnsafeProgressTopic
 from mirror.lane.progress import Entry, LaneProgress, is_outdated, main_key, read_progress, written_at
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.records import Record, read_batch, write_batch
-from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic, describe_settings
 
@@ -223,12 +223,10 @@ class ProgressLog:
             raise Unreachable(f"topic {self.topic} has partitions without a leader")
 
     def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
-        error = error_of(code, f"{doing} topic {self.topic} on {self._cluster.name}", message)
-        if isinstance(error, NotAuthorized):
-            error.advice = (
-                f"grant Create, Read and Write on topic {self.topic}, or create it and grant the others"
-            )
-        return error
+        right = f"Create, Read and Write on topic {self.topic}"
+        return self._cluster.error(
+            code, f"{doing} topic {self.topic} on {self._cluster.name}", right, message
+        )
 
     async def _check_settings(self) -> None:
         """Check the topic's settings at most once a minute.
@@ -265,7 +263,8 @@ class ProgressLog:
         ends = await self._cluster.offsets({TopicPartition(self.topic, number): LATEST for number in numbers})
         for place, answer in ends.items():
             if answer.error:
-                raise error_of(answer.error, f"reading the end offset of {place}")
+                right = f"Read on topic {place.topic}"
+                raise self._cluster.error(answer.error, f"reading the end offset of {place}", right)
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen
         again = set(numbers) if unseen and self._is_grown else {zlib.crc32(main) % count for main in unseen}

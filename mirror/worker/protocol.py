@@ -239,13 +239,15 @@ class RecordsDropped:
 @dataclass(frozen=True, slots=True)
 class CopySums:
     """From a worker of a copy: totals of its lanes since its start, and their lag in records. `fenced`: lanes
-    lost permanently to another owner; `throttled`: by cluster, since its start."""
+    lost permanently to another owner; `throttled`: by cluster, since its start; `unknown`: lanes whose
+    present lag is unknown."""
 
     records: int
     bytes: int
     lag: int
     fenced: int
     throttled: tuple[ThrottledTime, ...] = ()
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ class CopyReports:
         spent = self._clock.monotonic() - began
         self._next = now + max(_SUMS_SECONDS, spent / _SUMS_SHARE)
         records, size = self._records + sums.records, self._bytes + sums.bytes
-        return (*final, CopySums(records, size, sums.lag, sums.fenced, self._take_throttled()))
+        throttled = self._take_throttled()
+        return (*final, CopySums(records, size, sums.lag, sums.fenced, throttled, sums.unknown))
 
     def closing(self) -> Sequence[Message]:
         """Return nothing: closing ends lanes, which are reported afterwards."""

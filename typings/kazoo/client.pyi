@@ -22,8 +22,10 @@ class KazooClient:
     client_id: tuple[int, bytes] | None
     state: str
     connected: bool
+    hosts: Sequence[tuple[str, int]]
     handler: Any
     _connection: Any
+    _pending: Sequence[object]
     def __init__(
         self,
         hosts: str = ...,

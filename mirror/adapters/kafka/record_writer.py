@@ -21,7 +21,6 @@ from mirror.errors import HeadraceError, TopicMissing, Unexpected, Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
-from mirror.protocol.codes import error_of
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -136,7 +135,8 @@ class RecordWriter:
             await cluster.refresh([self._topic])
             known, self._looked_at = cluster.topics[self._topic], loop.now()
         if known.error:
-            raise error_of(known.error, f"metadata of topic {self._topic} of {cluster.name}")
+            doing = f"metadata of topic {self._topic} of {cluster.name}"
+            raise cluster.error(known.error, doing, f"Write on topic {self._topic}")
         if not known.leaders:
             raise Unreachable(f"topic {self._topic} of {cluster.name} has no partitions yet")
         return len(known.leaders)

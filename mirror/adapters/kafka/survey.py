@@ -14,7 +14,6 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.model.clusters import address_of
-from mirror.protocol.codes import error_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import metadata
 from mirror.protocol.control.rights import (
@@ -118,7 +117,8 @@ async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Clust
     for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
         found = await _unless_refused(cluster, client_quotas(entity, name), why) if name else None
         if found is not None and found.error:
-            why.append(str(error_of(found.error, f"reading the quotas of {entity} {name}")))
+            doing, right = f"reading the quotas of {entity} {name}", "DescribeConfigs on the cluster"
+            why.append(str(cluster.error(found.error, doing, right)))
         if name and (found is None or found.error):
             quotas = None
         elif found is not None and quotas is not None:
@@ -163,7 +163,8 @@ async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dic
         problem = ""
         if described is not None and described.error:
             doing = f"reading the settings of {topic.name}"
-            problem = str(error_of(described.error, doing, described.message))
+            right = f"DescribeConfigs on topic {topic.name}"
+            problem = str(cluster.error(described.error, doing, right, described.message))
         facts[topic.name] = TopicFacts(
             topic.name,
             topic.error,

@@ -343,7 +343,7 @@ class LaneTable:
         elif state.phase is not LanePhase.STOPPING:
             if isinstance(event, LanePaused):
                 key = event.key
-                _log.warning(
+                _log.debug(  # the worker logs one line for all lanes with the same reason
                     "lane paused", datastream=key.group, partition=str(key.partition), reason=event.reason
                 )
                 self._put(key, state.entering(LanePhase.PAUSED, now, event.reason, event.cause))

@@ -40,7 +40,7 @@ from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import last_offset, read_message
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch, write_batch
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic
 from mirror.protocol.control.transactions import NEW_EPOCH_FROM
@@ -252,7 +252,8 @@ class KafkaSink:
                 settings = {"message.timestamp.type": "CreateTime"}
                 made = await cluster.ask_controller(create_topic(name, partitions, replication, settings))
                 if made.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                    raise error_of(made.error, f"creating topic {name}", made.message)
+                    right = f"Create on topic {name} or on the cluster"
+                    raise cluster.error(made.error, f"creating topic {name}", right, made.message)
         await cluster.patiently(partial(self._look, topics), _SETTLE_SECONDS)
 
     async def _look(self, topics: Mapping[str, int]) -> None:
@@ -363,7 +364,8 @@ class KafkaSink:
     async def _end(self, owned: _Owned) -> None:
         answer = await end(self._cluster, owned.name, owned.identity, commit=True, newest=self._newest)
         if answer.error:
-            raise error_of(answer.error, f"committing {owned.key.partition}")
+            right = f"Write on transactional id {owned.name}"
+            raise self._cluster.error(answer.error, f"committing {owned.key.partition}", right)
         owned.is_open = False
         if answer.producer_id >= 0:
             owned.identity = ProducerStamp(answer.producer_id, answer.epoch, transactional=True)

@@ -138,7 +138,8 @@ class AckHandler:
             self._rejections.refused(lane, trouble)
         else:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
-            self._runner.pause(lane, error_of(code, doing, trouble.message))
+            right, cluster = f"Write on topic {lane.target.topic}", self._runner.sink(lane).cluster
+            self._runner.pause(lane, cluster.error(code, doing, right, trouble.message))
 
     def _try_again(self, lane: LiveLane, trouble: RejectedBatch) -> None:
         sink, code = self._runner.sink(lane), trouble.code
@@ -227,7 +228,9 @@ class AckHandler:
                 advice="the leader instance creates it, or headrace copy does",
             )
         if topic.error and topic.error not in TRANSIENT:
-            return error_of(topic.error, f"describing topic {name} on {cluster.name}")
+            return cluster.error(
+                topic.error, f"describing topic {name} on {cluster.name}", f"Write on topic {name}"
+            )
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}",

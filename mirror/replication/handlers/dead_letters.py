@@ -14,7 +14,7 @@ from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, RecordRejected, Refused
 from mirror.model.topics import DEAD_LETTER_SUFFIX, TopicPartition
 from mirror.protocol.batches.records import Record, write_batch
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import TopicSetting, create_topic, describe_settings
 
 _NO_LIMIT: Final = str(2**63 - 1)
@@ -69,7 +69,9 @@ class DeadLetterTopic:
         call = create_topic(self.name, 1, self._replication, wanted)
         outcome = await self._cluster.ask_controller(call)
         if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-            error = error_of(outcome.error, f"creating the dead-letter topic {self.name}", outcome.message)
+            doing = f"creating the dead-letter topic {self.name}"
+            right = f"Create on topic {self.name} or on the cluster"
+            error = self._cluster.error(outcome.error, doing, right, outcome.message)
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:

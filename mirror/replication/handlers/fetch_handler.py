@@ -23,7 +23,7 @@ from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import OnLoss
 from mirror.protocol.batches.batch import first_size, scan
-from mirror.protocol.codes import MOVED, TRANSIENT, Code, error_of, name_of
+from mirror.protocol.codes import MOVED, TRANSIENT, Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
@@ -233,9 +233,13 @@ class FetchHandler:
             else:
                 self._pacer.try_later(lane)
         elif code == Code.CORRUPT_MESSAGE:
-            self._on_bad_records(lane, error_of(code, f"reading {lane.key.partition}"))
+            self._on_bad_records(lane, self._error(lane, code))
         else:
-            self._runner.pause(lane, error_of(code, f"reading {lane.key.partition}"), drain=True)
+            self._runner.pause(lane, self._error(lane, code), drain=True)
+
+    def _error(self, lane: LiveLane, code: int) -> HeadraceError:
+        place, cluster = lane.key.partition, self._runner.source(lane).cluster
+        return cluster.error(code, f"reading {place}", f"Read on topic {place.topic}")
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
@@ -283,7 +287,9 @@ class FetchHandler:
                 advice="create it or remove it from the datastream",
             )
         if topic.error and topic.error not in TRANSIENT:
-            return error_of(topic.error, f"describing topic {name} on {cluster.name}")
+            return cluster.error(
+                topic.error, f"describing topic {name} on {cluster.name}", f"Read on topic {name}"
+            )
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"

@@ -109,7 +109,7 @@ class OpenTransactionWatch:
         transactions = await self._transactions(lane)
         if lane in self._held:
             lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
-            _log.warning("lane %s waits: %s", lane.key.partition, lane.held_by)
+            self._runner.log.waits(lane.spec, lane.held_by, self._runner.bench.loop.now())
             self._runner.events.append(LanePaused(lane.key, lane.held_by, PauseCause.OPEN_TRANSACTION))
 
     async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:

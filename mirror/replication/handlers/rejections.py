@@ -30,7 +30,7 @@ from mirror.protocol.batches.batch import scan
 from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset
 from mirror.protocol.batches.opener import BatchOpener
 from mirror.protocol.batches.records import Record
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.replication import limits
 from mirror.replication.handlers.dead_letters import DeadLetterTopic
 from mirror.replication.lane_runner import LaneRunner
@@ -69,7 +69,8 @@ class Rejections:
         doing = (
             f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
         )
-        error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
+        doing, right = f"{doing} to {lane.spec.destination_topic}", f"Write on topic {lane.target.topic}"
+        error = self._runner.sink(lane).cluster.error(trouble.code, doing, right, trouble.message)
         if isinstance(error, RecordTooLarge) and outgoing.count > 1:
             limits.learn_cap(lane, len(outgoing.batch))
             self._runner.restart(lane, f"the destination rejects batches of {len(outgoing.batch)} bytes")

@@ -52,7 +52,7 @@ class StallReporter:
                     self._runner.guard(lane, self._runner.give_way)
                 if name is not None:
                     sentence = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
-                    reasons[lane] = sentence, cause_of_silence(lane.spec, (name,))
+                    reasons[lane] = sentence, cause_of_silence(lane.spec, {name: silent[name]})
         self._note_failing(reasons, now)
         # A lane that is starting does not copy yet, and its start is reported separately.
         for lane in [
@@ -76,12 +76,18 @@ class StallReporter:
         self._stalled[lane] = None
         if lane.stalled_by != reason:
             lane.stalled_by = reason
-            _log.warning("lane %s waits: %s", lane.key.partition, reason)
+            self._runner.log.waits(lane.spec, reason, self._bench.loop.now(), cause)
             self._runner.events.append(LanePaused(lane.key, reason, cause))
 
     def _resumed(self, lane: LiveLane) -> None:
         del self._stalled[lane]
         lane.stalled_by = ""
+        now = self._bench.loop.now()
+        if lane.pause is not None and lane.state is not LaneState.STOPPED:
+            self._runner.log.waits(lane.spec, lane.pause.reason, now, lane.pause.cause)
+            self._runner.events.append(LanePaused(lane.key, lane.pause.reason, lane.pause.cause))
+            return
+        self._runner.log.copies(lane.key, now)
         if lane.state in ACTIVE:
             self._runner.events.append(LaneResumed(lane.key))
 
@@ -95,15 +101,25 @@ def utc_time(epoch_ms: int) -> str:
 
 
 def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
-    """Return the silent cluster that blocks the lane, or None."""
+    """Return the silent cluster that blocks the lane, or None.
+
+    A lane does not fetch while it cannot write, so the silence of its source does not count then.
+    """
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:
-        return source if source in silent else target if target in silent else None
+        # A reason that no retry removes by itself is more important than the cluster that delays the retry.
+        has_reason = lane.pause is not None and lane.pause.attempt > 0
+        asked = [name for name in (source, target) if name in silent]
+        return None if has_reason or not asked else min(asked, key=silent.__getitem__)
     if lane.state not in ACTIVE:
         return None
-    if target in silent and (lane.is_identifying or lane.writer is None or _is_unanswered(lane, now)):
+    if target in silent and (lane.is_identifying or not lane.is_writable or _is_unanswered(lane, now)):
         return target
-    if source in silent and (lane.reader.is_silent(now) if lane.reader else lane.state is LaneState.COPYING):
+    if (
+        source in silent
+        and not lane.waits
+        and (lane.reader.is_silent(now) if lane.reader else lane.state is LaneState.COPYING)
+    ):
         return source
     return None
 
@@ -112,4 +128,4 @@ def _is_unanswered(lane: LiveLane, now: float) -> bool:
     return any(
         isinstance(item, OutBatch) and item.outstanding and now - item.sent_at >= PATIENCE_SECONDS
         for item in lane.sent
-    ) or (not lane.is_writable and bool(lane.queue))
+    )

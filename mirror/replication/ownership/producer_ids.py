@@ -262,7 +262,7 @@ class ProducerIdManager:
         first = lane.checkpoint
         lane.find(found, end)
         self._runner.mark_dirty(lane)
-        _log.info(
+        _log.debug(
             "lane %s: %d offsets were already at the destination, continuing at %d",
             lane.key.partition,
             lane.checkpoint - first,

@@ -11,7 +11,6 @@ from mirror.errors import CorruptData, DataLossDetected, HeadraceError
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicPartition
-from mirror.protocol.codes import error_of
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import Answers, committed_offsets
 from mirror.replication.lane_runner import LaneRunner
@@ -120,8 +119,10 @@ def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> None:
     if answer is None:
         return  # the group has no committed offset
     if answer.error:
-        operation = f"reading offsets of group {lane.spec.consumer_group} for {lane.key.partition}"
-        runner.pause(lane, error_of(answer.error, operation))
+        group, place = lane.spec.consumer_group, lane.key.partition
+        right = f"Describe on group {group} and on topic {place.topic}"
+        doing = f"reading offsets of group {group} for {place}"
+        runner.pause(lane, runner.source(lane).cluster.error(answer.error, doing, right))
     else:
         lane.begin(answer.offset)
         runner.mark_dirty(lane)
@@ -131,5 +132,6 @@ async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPar
     call = committed_offsets(group, partitions)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
-        raise error_of(found.error, f"reading offsets of group {group} at {cluster.name}")
+        right = f"Describe on group {group} and on its topics"
+        raise cluster.error(found.error, f"reading offsets of group {group} at {cluster.name}", right)
     return found.offsets

@@ -24,7 +24,7 @@ from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, m
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.codes import Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
@@ -181,7 +181,8 @@ class TransactionManager:
         identity = _stamp(lane)
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
         if answer.error:
-            error = error_of(answer.error, f"committing {lane.key.partition}")
+            right = f"Write on transactional id {identity_name(lane.key)}"
+            error = self._cluster(lane).error(answer.error, f"committing {lane.key.partition}", right)
             # In the new protocol, this error means that the transaction was aborted meanwhile.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
@@ -198,7 +199,8 @@ class TransactionManager:
             name = identity_name(lane.key)
             answer = await end(self._cluster(lane), name, identity, commit=False, newest=newest)
             if answer.error:
-                raise error_of(answer.error, f"ending a transaction of {name}")
+                doing, right = f"ending a transaction of {name}", f"Write on transactional id {name}"
+                raise self._cluster(lane).error(answer.error, doing, right)
         except HeadraceError as error:
             _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from mirror.errors import EpochDiverged, HeadraceError, SourceTruncated, TopicRecreated, Unreachable
@@ -30,16 +31,19 @@ class LaneFailure:
     side: PauseCause
 
 
-def cause_of(error: HeadraceError, spec: LaneSpec, silent: Container[ClusterRef]) -> PauseCause:
-    """Return the cause of a pause for that error. `silent`: clusters with overdue responses."""
+def cause_of(error: HeadraceError, spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
+    """Return the cause of a pause for that error. `silent`: clusters with overdue responses, and since when
+    in monotonic seconds."""
     if isinstance(error, Unreachable):
         return cause_of_silence(spec, silent)
     found = (cause for kind, cause in _BY_ERROR if isinstance(error, kind))
     return next(found, PauseCause.OTHER)
 
 
-def cause_of_silence(spec: LaneSpec, silent: Container[ClusterRef]) -> PauseCause:
-    """Return which side does not respond; the source if neither does, because it comes first."""
-    if spec.source in silent:
-        return PauseCause.SOURCE_AWAY
-    return PauseCause.DESTINATION_AWAY if spec.destination in silent else PauseCause.OTHER
+def cause_of_silence(spec: LaneSpec, silent: Mapping[ClusterRef, float]) -> PauseCause:
+    """Return which side does not respond: the one that has been silent for longer, since a response of the
+    other one may just be under way."""
+    since, until = silent.get(spec.source, inf), silent.get(spec.destination, inf)
+    if since == until == inf:
+        return PauseCause.OTHER
+    return PauseCause.SOURCE_AWAY if since <= until else PauseCause.DESTINATION_AWAY

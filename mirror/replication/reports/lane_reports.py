@@ -55,25 +55,29 @@ class LaneReport:
 
 
 class LaneSums(NamedTuple):
-    """Sums over several lanes, as in their reports. `fenced`: number of lanes lost to another owner."""
+    """Sums over several lanes, as in their reports. `fenced`: number of lanes lost to another owner.
+    `unknown`: number of lanes whose present lag is unknown, because they cannot ask the source or it does not
+    answer; `lag` includes what was known last."""
 
     records: int
     bytes: int
     lag: int
     fenced: int
+    unknown: int
 
 
 def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
     """Return the sums of the reports of these lanes."""
-    records = size = lag = fenced = 0
+    records = size = lag = fenced = unknown = 0
     for lane in lanes:
         for counters in (lane.counters, lane.totals):
             if counters is not None:
                 records += counters.records_copied
                 size += counters.bytes_copied
         lag += lag_records(lane)
+        unknown += lane.high_watermark < 0 or lane.state is LaneState.PAUSED or bool(lane.stalled_by)
         fenced += lane.state is LaneState.PAUSED and lane.pause is not None and lane.pause.lasting
-    return LaneSums(records, size, lag, fenced)
+    return LaneSums(records, size, lag, fenced, unknown)
 
 
 def report_of(lane: LiveLane, now: float) -> LaneReport:

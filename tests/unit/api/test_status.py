@@ -208,8 +208,10 @@ def test_records_that_are_dropped_are_a_remark_while_it_happens_and_counted(
     follower.event_drops = lambda: Drops(7, "Local: Queue full")
     site.follower.turn()
     answer = client.get("/v1/health")
-    sentence = "7 dropped since the start: Local: Queue full"
-    assert answer.json()["parts"]["events records"] == {"is_well": True, "sentence": sentence}
+    part = answer.json()["parts"]["events records"]
+    assert part["is_well"]
+    assert "7 " in part["sentence"]
+    assert "Local: Queue full" in part["sentence"]
     assert samples(client)["headrace_dropped_records_total", dropped] == 7
     follower.event_drops = lambda: Drops(7)
     site.follower.turn()

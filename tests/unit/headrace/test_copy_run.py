@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from headrace.copy.report import ProgressLine, document_of, print_outcome
+from headrace.copy.report import ProgressLine, document_of, lag_text, print_outcome
 from headrace.copy.run import CopyOutcome, CopyRun, CopySetup, _Share
 from mirror.errors import ConfigError, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan
@@ -70,6 +70,31 @@ def test_a_partition_that_pauses_resumes_and_pauses_again_is_stuck_until_somethi
     assert run.outcome.lanes == [whole, {**short, "reason": "no leader"}]
     assert (run.progress.stuck, run.progress.paused, share.left) == ({}, {}, {})
     assert worker.slot.is_ending, "no partition remaining"
+
+
+def test_a_cause_that_pauses_many_partitions_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run, line = copy_run(), ProgressLine()
+    run._shares = [_Share([a_spec(f"t-{number}") for number in range(64)])]
+    worker = PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    for second in range(5):
+        events = [
+            LanePaused(a_key(f"t-{n}"), f"writing t-{n}: no (source offset {n + second})") for n in range(64)
+        ]
+        run._take(worker, LaneNews(tuple(events)))
+        line.show(run.progress, 1_000.0 + 10 * second)
+    shown = [one for one in capsys.readouterr().err.splitlines() if "source offset" in one]
+    assert len(shown) == 1
+    assert "63" in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "expected"), [(0, "lag 7"), (1, "lag 7 or more"), (2, "lag unknown"), (3, "lag unknown")]
+)
+def test_an_unknown_lag_is_no_lag_of_zero(unknown: int, expected: str) -> None:
+    run = copy_run()
+    run._shares = [_Share([a_spec("t-0"), a_spec("t-1")])]
+    run._take(PooledWorker(WorkerSlot(0, 1.0, 20.0)), CopySums(0, 0, 7, 0, (), unknown))
+    assert lag_text(run.progress).startswith(expected)
 
 
 def test_a_worker_that_cannot_be_started_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

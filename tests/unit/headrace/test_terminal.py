@@ -134,7 +134,7 @@ def test_progress_that_cannot_be_shown_ends_nothing(monkeypatch: pytest.MonkeyPa
     full = FullDisk()
     monkeypatch.setattr(sys, "stderr", full)
     line = ProgressLine()
-    line.show(CopyProgress(reasons={"it stands still": "t-0"}), 0.0)
+    line.show(CopyProgress(reasons={"it stands still": ("t-0", "it stands still")}), 0.0)
     line.end()
     assert full.tried
 

@@ -16,7 +16,7 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.errors import Refused, SessionLost, Unreachable
 from mirror.model.nodes import SessionState
 from stack.ports import free_ports
-from stack.zookeeper import ZooKeeperServer
+from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 from tests.delaying import SlowPort
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -196,3 +196,33 @@ def test_after_the_stop_everything_is_lost(zookeeper_server: ZooKeeperServer, ne
     client.until(SessionState.LOST)
     with pytest.raises(SessionLost):
         client.nodes.read("/a")
+
+
+@pytest.mark.deep
+def test_a_session_leaves_a_frozen_server_before_it_ends(tmp_path: Path, new_client: NewClient) -> None:
+    """kazoo takes every request that it sends for a sign of life, and would stay until the server is back."""
+    ensemble = ZooKeeperEnsemble("frozen", tmp_path / "frozen")
+    try:
+        ensemble.start()
+        client = new_client(ensemble.address, session_timeout_seconds=20.0)
+        client.nodes.create("/live", b"me", ephemeral=True)
+        frozen = _server_of(ensemble, client)
+        frozen.suspend()
+
+        def has_answered() -> bool:
+            client.nodes.beat()
+            return client.nodes.last_contact() > since
+
+        since = time.monotonic()
+        wait_until(has_answered, "another server answers")
+        assert _server_of(ensemble, client) is not frozen
+        assert client.nodes.read("/live").data == b"me"
+        client.until(SessionState.SUSPENDED)
+        assert SessionState.LOST not in client.seen
+    finally:
+        ensemble.kill()
+
+
+def _server_of(ensemble: ZooKeeperEnsemble, client: Client) -> ZooKeeperServer:
+    port = client.nodes._client._connection._socket.getpeername()[1]
+    return next(server for server in ensemble.servers if server.port == port)

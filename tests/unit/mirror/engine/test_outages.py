@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped
+from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneStopped, PauseCause
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.protocol.control.cluster import Endpoint
 from tests.fakes.broker.faults import Code, Delay, Drop, Gate, HandledRequest, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -240,3 +242,120 @@ def last_paused(fakes: MirroredFakes) -> set[LaneKey]:
     """Return the lanes whose last event is a pause."""
     last = {event.key: event for event in fakes.events}
     return {key for key, event in last.items() if isinstance(event, LanePaused)}
+
+
+def causes(fakes: MirroredFakes) -> set[PauseCause]:
+    return {event.cause for event in fakes.events if isinstance(event, LanePaused)}
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_source_is_not_away_for_lanes_that_wait_for_the_destination(
+    fakes: MirroredFakes, *, is_frozen: bool
+) -> None:
+    """Idle lanes, lanes with records, and lanes that start: they do not fetch, so no response is missing."""
+    copying(fakes, 4)
+    fakes.make_topic("u", 2)
+    target = fakes.target
+    stop, begin = (target.freeze, target.thaw) if is_frozen else (target.take_down, target.bring_up)
+    for node in (1, 2):
+        stop(node)
+    fakes.write("t", 10, 10, 0)
+    fakes.start("u", 2)
+    fakes.run(200)
+    assert causes(fakes) <= {PauseCause.DESTINATION_AWAY, PauseCause.OTHER}
+    assert PauseCause.DESTINATION_AWAY in causes(fakes)
+    for node in (1, 2):
+        begin(node)
+    fakes.run_to("t", 20, 0)
+
+
+def test_an_idle_lane_whose_destination_broker_is_frozen_waits_for_the_destination(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes, 2)
+    fakes.target.freeze(1)
+    for number in range(2):
+        fakes.write("t", 10, 10, number)
+    fakes.run(100)
+    assert causes(fakes) == {PauseCause.DESTINATION_AWAY}
+    fakes.target.thaw(1)
+    for number in range(2):
+        fakes.run_to("t", 20, number)
+    fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "it is over")
+
+
+def test_a_loss_that_needs_a_decision_stays_the_reason_while_a_cluster_is_away(fakes: MirroredFakes) -> None:
+    copying(fakes, 1, CopyPolicy(on_loss=OnLoss.HALT))
+    for node in (1, 2):
+        fakes.target.take_down(node)
+    fakes.run(5)
+    fakes.write("t", 10, 10)
+    fakes.source.log("t").delete_before(15)
+    for node in (1, 2):
+        fakes.target.bring_up(node)
+    fakes.run_until(lambda: _is_lost(fakes), "the loss is found")
+    began = len(fakes.events)
+    for cluster in (fakes.source, fakes.target):
+        for node in (1, 2):
+            cluster.take_down(node)
+        fakes.run(60)
+        for node in (1, 2):
+            cluster.bring_up(node)
+        fakes.run(20)
+    later = [event for event in fakes.events[began:] if isinstance(event, LanePaused)]
+    assert {event.cause for event in later} <= {PauseCause.TRUNCATED}
+    assert _is_lost(fakes)
+
+
+def _is_lost(fakes: MirroredFakes) -> bool:
+    pauses = [event for event in fakes.events if isinstance(event, LanePaused)]
+    return bool(pauses) and pauses[-1].cause is PauseCause.TRUNCATED
+
+
+def test_a_bootstrap_address_that_failed_while_all_brokers_were_away_is_no_outage_later(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes, 2)
+    cluster = fakes.context.cluster(fakes.lane("t").spec.destination)
+    cluster._seeds[-9] = Endpoint("127.0.0.1", 1)
+    for node in (1, 2):
+        fakes.target.take_down(node)
+    fakes.run(30)
+    for node in (1, 2):
+        fakes.target.bring_up(node)
+    for number in range(2):
+        fakes.write("t", 10, 10, number)
+        fakes.run_to("t", 20, number)
+    fakes.run(20)
+    assert not fakes.context.silent_clusters(fakes.clock.monotonic() - 5)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "is_frozen"),
+    [(8, True), (8, False), pytest.param(64, True, marks=pytest.mark.deep)],
+)
+def test_an_outage_is_a_few_lines_however_many_partitions_wait(
+    new_fakes: Callable[..., MirroredFakes],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    partitions: int,
+    is_frozen: bool,
+) -> None:
+    fakes = new_fakes()
+    copying(fakes, partitions)
+    target = fakes.target
+    stop, begin = (target.freeze, target.thaw) if is_frozen else (target.take_down, target.bring_up)
+    for node in (1, 2):
+        stop(node)
+    for first in range(10, 30, 10):
+        for number in range(partitions):
+            fakes.write("t", first, 10, number)
+        fakes.run(73)
+    for node in (1, 2):
+        begin(node)
+    for number in range(partitions):
+        fakes.run_to("t", 30, number)
+    fakes.run(10)
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
+    assert len(lines) < 20, lines
+    assert any(f"{partitions} lanes" in line for line in lines), lines

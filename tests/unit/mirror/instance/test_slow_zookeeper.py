@@ -87,3 +87,26 @@ def test_an_answer_to_the_session_that_followed_ours_extends_no_lease(service: S
     rig.contact.moment = rig.clock.monotonic()
     rig.follower.attend()
     assert rig.workers.lease_until == until
+
+
+def test_a_turn_that_waits_for_longer_than_the_lease_is_not_well(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    seen: list[bool] = []
+
+    def wait(_operation: Operation) -> Fault | None:
+        rig.clock.advance(SESSION_TIMEOUT_SECONDS)
+        rig.follower.attend()
+        seen.append(rig.health.conditions()["ZooKeeper"].is_well)
+        return Fault(after_effect=False)
+
+    rig.contact.seconds, rig.script = SESSION_TIMEOUT_SECONDS, wait
+    service.publish(a_task("orders-0", ["t-0"], "two"))
+    rig.follower.wake()
+    rig.turn()
+    assert seen
+    assert not any(seen)
+    rig.script, rig.contact.seconds = (lambda _: None), 0.0
+    rig.turn(3)
+    assert "ZooKeeper" not in rig.health.conditions()

@@ -149,3 +149,64 @@ def test_the_bytes_of_an_answer_take_their_time() -> None:
     assert answers.silence(inf, 120.0)[0] == inf
     answers.answered(100.0, 120.0, 15 * SLOWEST_LINK)
     assert answers.silence(inf, 120.0)[0] == 100.0
+
+
+def test_an_address_that_is_no_longer_tried_is_no_outage() -> None:
+    brokers = Reachability("target")
+    brokers.tries(ONE, 100.0)
+    brokers.failed(ONE, REFUSED, 100.5)
+    brokers.ended(ONE, 100.5)
+    brokers.swept({}, 105.0)
+    assert brokers.silence()[0] == 100.0, "it may be tried again"
+    brokers.swept({}, 106.0)
+    assert brokers.silence() == (inf, "")
+    brokers.tries(TWO, 110.0)
+    for now in (115.0, 140.0):
+        brokers.swept({}, now)
+        assert brokers.silence()[0] == 110.0, "the attempt takes long"
+
+
+def test_a_silence_has_one_beginning_however_often_another_connection_is_opened() -> None:
+    brokers = Reachability("target")
+    due = 100.0
+    for _ in range(5):
+        for later in (5.0, 15.0, 30.0):
+            waiting = {"one:9092": (due, SILENT)}
+            brokers.swept(waiting, due + later)
+            assert brokers.silence(waiting, due + later)[0] == 100.0
+        now = due + 30.5
+        brokers.tries(ONE, now)
+        assert brokers.silence()[0] == 100.0
+        brokers.opened(ONE, now)
+        brokers.ended(ONE, now)
+        due = now + 0.5
+    brokers.swept({"one:9092": (inf, SILENT)}, due + 20.0)
+    brokers.tries(ONE, due + 60.0)
+    assert brokers.silence()[0] == due + 60.0
+
+
+def test_a_broker_that_has_answered_again_is_not_silent_since_its_last_outage() -> None:
+    brokers = Reachability("target")
+    brokers.swept({"one:9092": (100.0, SILENT)}, 130.0)
+    brokers.swept({"one:9092": (131.0, SILENT)}, 131.1)
+    assert brokers.silence({"one:9092": (131.0, SILENT)}, 131.1)[0] == 131.0
+    brokers.tries(ONE, 131.2)
+    assert brokers.silence()[0] == 131.2
+
+
+def test_a_former_connection_counts_until_a_prompt_answer() -> None:
+    answers = Promptness()
+    answers.answered(90.0, 91.0, 0)
+    assert answers.usual == 1.0
+    answers.answered(90.0, 89.0, 0)
+    assert answers.usual == 0.0
+    other = Promptness()
+    other.continue_from(100.0, 106.0)
+    assert other.silence(inf, 106.5) == (100.0, SILENT)
+    assert other.silence(107.0, 107.0) == (100.0, SILENT)
+    assert other.usual == inf
+    other.answered(107.0, 113.0, 0)
+    assert other.usual == inf
+    other.answered(107.0, 107.1, 0)
+    assert other.silence(inf, 107.2)[0] == inf
+    assert other.usual < 1.0

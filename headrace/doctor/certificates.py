@@ -1,0 +1,34 @@
+"""Diagnosis of the certificates in the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from headrace.doctor.diagnosis import DoctorFinding, Grade
+from mirror.tls import DAY_SECONDS, CertificateValidity
+from mirror.wording import counted
+
+_SOON_DAYS: Final = 30
+_RENEW: Final = "replace the file; Headrace reads changed files for the next connection"
+
+
+def examined_certificates(
+    certificates: Iterable[CertificateValidity], now_ms: int
+) -> Iterator[DoctorFinding]:
+    """Evaluate the remaining validity of each file."""
+    for one in certificates:
+        left = one.seconds_left(now_ms)
+        if left is None:
+            yield DoctorFinding(one.setting, Grade.PROBLEM, one.problem, "it must be a PEM file")
+            continue
+        days = int(abs(left) // DAY_SECONDS)
+        if left <= 0:
+            sentence = f"{one.file} expired {counted(days, 'day')} ago"
+            yield DoctorFinding(one.setting, Grade.PROBLEM, sentence, _RENEW)
+        elif days < _SOON_DAYS:
+            yield DoctorFinding(
+                one.setting, Grade.WARNING, f"{one.file} expires in {counted(days, 'day')}", _RENEW
+            )
+        else:
+            yield DoctorFinding(one.setting, Grade.OK, f"{one.file} expires in {counted(days, 'day')}")

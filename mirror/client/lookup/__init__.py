@@ -1,0 +1,1 @@
+"""Lookups at the leaders of partitions. Imports the event loop and `mirror.protocol`."""

@@ -1,0 +1,76 @@
+"""ListOffsets requests to the leaders of partitions, one request to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeVar
+
+from mirror.client.event_loop import Loop
+from mirror.model.topics import TopicPartition
+from mirror.protocol.codes import MOVED, TRANSIENT, Code
+from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import TopicMetadata
+from mirror.protocol.control.offsets import OffsetAnswer, list_offsets
+
+T = TypeVar("T")
+
+_OFFSETS_AT_ONCE: Final = 2_000
+
+Found = dict[TopicPartition, OffsetAnswer]
+
+
+class Leaders(Protocol):
+    """Access to the leaders of a cluster; see `Cluster`."""
+
+    topics: dict[str, TopicMetadata]
+
+    @property
+    def loop(self) -> Loop:
+        """Event loop of the cluster."""
+        ...
+
+    def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Return (broker, leader epoch)."""
+        ...
+
+    async def ask(self, call: Call[T], broker: int | None = None) -> T:
+        """Send a request to a broker."""
+        ...
+
+
+async def ask_leaders(
+    cluster: Leaders, missing: Mapping[TopicPartition, int], found: Found, *, committed: bool
+) -> list[int]:
+    """Send one request to every leader, concurrently; return the error codes worth a retry."""
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    again: list[int] = []
+    for place, when in missing.items():
+        leader = cluster.leader(place)
+        topic = cluster.topics.get(place.topic)
+        if leader is not None:
+            by_leader.setdefault(leader[0], {})[place] = when
+        elif topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            found[place] = OffsetAnswer(topic.error, -1, -1)
+        else:
+            again.append(Code.LEADER_NOT_AVAILABLE)
+    for answers in await cluster.loop.together(
+        _ask_leader(cluster, broker, places, found, committed=committed)
+        for broker, places in by_leader.items()
+    ):
+        again += answers
+    return again
+
+
+async def _ask_leader(
+    cluster: Leaders, broker: int, places: Mapping[TopicPartition, int], found: Found, *, committed: bool
+) -> list[int]:
+    items = list(places.items())
+    again: list[int] = []
+    for start in range(0, len(items), _OFFSETS_AT_ONCE):
+        part = dict(items[start : start + _OFFSETS_AT_ONCE])
+        for place, answer in (await cluster.ask(list_offsets(part, committed=committed), broker)).items():
+            if answer.error in TRANSIENT or answer.error in MOVED:
+                again.append(answer.error)
+            else:
+                found[place] = answer
+    return again
