@@ -18,6 +18,7 @@ _GROUPS: Final = {
     "stack": ("stack", "Run ZooKeeper, two Kafka clusters and Pinot locally."),
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
     "config": ("config", "Check and show the settings, and list every key."),
+    "state": ("fleet.state", "Move the state of a stopped service to another store."),
     "token": ("access.token", "Create, list and revoke the tokens of callers."),
     "slo": ("analytics.slo", "Export and import objectives as OpenSLO documents."),
     "pinot": ("analytics.pinot", "Manage the metric tables and run named queries."),

@@ -109,6 +109,8 @@ class HeadraceSettings(BaseSettings):
     clusters: dict[str, KafkaCluster]
     """Kafka clusters by the alias that datastreams use."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
+    """ZooKeeper, if any of its keys is set. Otherwise the service is one instance with an embedded store in
+    `mirror.state_directory`."""
     mirror: MirrorSettings = MirrorSettings()
     pinot: PinotSettings = PinotSettings()
     pmp: PmpSettings = PmpSettings()
@@ -140,6 +142,12 @@ class HeadraceSettings(BaseSettings):
         if wrong:
             raise _all_of(wrong)
         return self
+
+    @property
+    def uses_zookeeper(self) -> bool:
+        """True if the file or the environment sets any key of `zookeeper`. Otherwise the service is one
+        instance with an embedded store."""
+        return "zookeeper" in self.model_fields_set
 
     def service_address(self, at: str = "") -> str:
         """Return the addresses of the service for commands, separated by commas: `at` if given, else the
@@ -202,7 +210,8 @@ def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
             alias: {key: _shifted(value, offset) for key, value in cluster.items()}
             for alias, cluster in DEFAULT_CLUSTERS.items()
         }
-    for section, key in _SHIFTED:
+    is_given = "zookeeper" in document or any(name.startswith(f"{PREFIX}ZOOKEEPER__") for name in os.environ)
+    for section, key in _SHIFTED if is_given else _SHIFTED[1:]:  # a default must not choose the store
         model = HeadraceSettings.model_fields[section].annotation
         given = whole.get(section, {})
         if isinstance(model, type) and issubclass(model, BaseModel) and isinstance(given, dict):

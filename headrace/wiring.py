@@ -24,6 +24,7 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
+from headrace.coordination.client import CoordinationClient, coordination_client, store_sentence
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
@@ -40,7 +41,6 @@ from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic
-from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.control.admission import Admission
@@ -89,6 +89,7 @@ from mirror.worker.pool import PoolLimits, Spawn
 from mirror.worker.process import Worker
 from mirror.worker.reports import MetricReports
 
+_log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
 """Limits of connections to other instances. Unlimited in number, because callers bound their concurrency."""
@@ -125,7 +126,7 @@ def build_instance(
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
     directory = directory_of(settings)
-    session = _session(settings.zookeeper, lambda: follower)  # defined below
+    session = _session(settings, name, health, lambda: follower)  # defined below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
@@ -161,7 +162,7 @@ def build_instance(
     services = _services(settings, stores, control, world_views, status, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
-    prepare = partial(_prepare, session, settings.zookeeper, health)
+    prepare = partial(_prepare, session, settings, health)
     instance = Instance(session, prepare, follower, leader, health)
     return BuiltInstance(instance, services, event_topic, foresight)
 
@@ -169,7 +170,7 @@ def build_instance(
 def _shared_state(
     settings: HeadraceSettings,
     name: InstanceName,
-    session: ZooKeeper,
+    session: CoordinationClient,
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
@@ -216,23 +217,29 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
     )
 
 
-def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:
+def _session(
+    settings: HeadraceSettings, name: InstanceName, health: Health, follower: Callable[[], Follower]
+) -> CoordinationClient:
     """Return a session that reports its state changes to the follower."""
-    return ZooKeeper(
+    return coordination_client(
         settings,
+        name,
+        health,
         lambda state: follower().session_changed(state),
         lambda: follower().attend(),
     )
 
 
-def _prepare(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
+def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
     """Prepare the root as soon as the session exists."""
     ensure_root(session)
-    report_open_nodes(session, settings, health)
+    _log.info("coordinating", store=store_sentence(settings))
+    if isinstance(session, ZooKeeper):
+        report_open_nodes(session, settings.zookeeper, health)
 
 
 def _leader_stores(
-    session: ZooKeeper,
+    session: CoordinationClient,
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
@@ -260,7 +267,7 @@ def _services(
     world_views: WorldViews,
     status: RunningStatus,
     memory: LoadMemory,
-    session: ZooKeeper,
+    session: CoordinationClient,
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))

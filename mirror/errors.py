@@ -28,15 +28,17 @@
     ├── CoordinationError
     │   ├── VersionConflict         concurrent write; read again                 retriable
     │   │   └── StaleVersion        a change names an outdated version
-    │   ├── SessionLost             the ZooKeeper session expired                fatal for all tasks
+    │   ├── SessionLost             the coordination session ended               fatal for all tasks
     │   ├── Fenced                  a newer owner has taken the partition        fatal for the lane
-    │   └── NewerFormat             state written by a newer version             fatal
+    │   ├── NewerFormat             state written by a newer version             fatal
+    │   └── StoreInUse              another process uses the embedded store      fatal
     ├── DataLossDetected            records were deleted at the source before they were copied
     │   ├── SourceTruncated         the log start moved past our position
     │   ├── TopicRecreated          same name, different topic id
     │   └── EpochDiverged           the leader's history differs from the copied one
     ├── CorruptData                 wrong checksum or structure
-    │   ├── DamagedState            unreadable state in ZooKeeper
+    │   ├── DamagedState            unreadable node of the coordination store
+    │   ├── DamagedStore            unreadable file of the embedded store        fatal
     │   ├── ResponseTooLarge        a broker announces more than was requested
     │   ├── PayloadTooLarge         decompressed data exceeds the limit
     │   └── UndecodableBatch        a batch with a correct checksum cannot be decoded
@@ -215,7 +217,7 @@ class BatchTooLarge(Refused):
 
 
 class CoordinationError(HeadraceError):
-    """The shared state in ZooKeeper does not allow the step."""
+    """The shared state in the coordination store does not allow the step."""
 
 
 class VersionConflict(CoordinationError):
@@ -231,7 +233,7 @@ class StaleVersion(VersionConflict):
 
 
 class SessionLost(CoordinationError):
-    """The ZooKeeper session expired; everything owned through it is released."""
+    """The session with the coordination store ended; everything owned through it is released."""
 
     fatal = True
 
@@ -244,6 +246,12 @@ class Fenced(CoordinationError):
 
 class NewerFormat(CoordinationError):
     """The stored state was written by a newer version of Headrace."""
+
+    fatal = True
+
+
+class StoreInUse(CoordinationError):
+    """Another process uses the embedded store in the folder; the message names it."""
 
     fatal = True
 
@@ -269,7 +277,13 @@ class CorruptData(HeadraceError):
 
 
 class DamagedState(CorruptData):
-    """State in ZooKeeper is unreadable; only the object that it describes is affected."""
+    """A node of the coordination store is unreadable; only the object that it describes is affected."""
+
+
+class DamagedStore(CorruptData):
+    """The file of the embedded store is damaged; nothing of it is used."""
+
+    fatal = True
 
 
 class ResponseTooLarge(CorruptData):

@@ -36,8 +36,10 @@ class MirrorSettings(Settings):
     instance_weight: float = Field(default=1.0, gt=0)
     """Share of the work of this instance, relative to other instances."""
     state_directory: str = ""
-    """Directory in which this instance keeps a copy of the datastream definitions, readable only by its user,
-    to detect after a restart which ones ZooKeeper has lost; empty to disable."""
+    """Directory of this instance, readable only by its user. Without ZooKeeper it holds the state of the
+    service; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If set, the instance also
+    keeps a copy of the datastream definitions in it, to detect after a restart which ones the coordination
+    store has lost."""
     destination_cluster: str = "destination"
     """Default destination of datastreams that name none, such as those created by Brooklin's clients."""
     progress_topic: str = "headrace-progress"

@@ -28,6 +28,7 @@ ONLY_PARSED: Final = {
     "serve": "the other commands already run against a service",
     "copy": "runs until stopped; tests/integration/headrace copies to files and clusters",
     "stack": "uses ports that may be in use; see tests/integration/stack",
+    "state": "needs a stopped service; see tests/unit/headrace/test_state_transfer.py",
     "plan --since": "needs weeks of samples in Pinot",
     "loads": "needs weeks of samples in Pinot",
     "import-brooklin": "needs Brooklin's ZooKeeper; see tests/e2e/test_take_over_brooklin.py",

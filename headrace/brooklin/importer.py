@@ -9,6 +9,7 @@ from typing import Final
 
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
+from headrace.coordination.client import connected
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
@@ -60,7 +61,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
-    with _session(settings.zookeeper) as session:
+    with connected(settings, _WHO) as session:
         definitions = DefinitionStore(session)
         check_root(session)
         known = definitions.all()

@@ -26,6 +26,7 @@ def check(
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
+    from headrace.coordination.client import store_sentence
     from headrace.planners import check_plug_ins
     from headrace.process.open_nodes import openness
     from headrace.settings import load_settings
@@ -38,10 +39,12 @@ def check(
         print_json(effective)
     else:
         file = config_file(config)
-        console().print(f"settings are valid ({file or 'defaults and environment'})")
+        source, store = file or "defaults and environment", store_sentence(settings)
+        console().print(f"settings are valid ({source}); coordination store: {store}", soft_wrap=True)
         for key, value in _flat(effective) if verbose else ():
             console().print(f"  {key} = {value}")
-    open_parts = (settings.api.exposure(), openness(settings.zookeeper), *plain_credentials(settings))
+    nodes = openness(settings.zookeeper) if settings.uses_zookeeper else ""
+    open_parts = (settings.api.exposure(), nodes, *plain_credentials(settings))
     for reason in filter(None, (*open_parts, *alias_collisions(settings))):
         note(reason, soft_wrap=True)
 

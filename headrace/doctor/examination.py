@@ -17,6 +17,7 @@ from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
 from headrace.doctor.plug_ins import examined_plug_ins
+from headrace.doctor.store import examined_store
 from headrace.doctor.topics import TopicPair, examined_own_topic, examined_pairs, is_there
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import LoopThread
@@ -52,8 +53,11 @@ class Examination:
         yield from examined_host(this_host())
         yield from examined_settings(settings)
         yield from examined_certificates(certificates_of(settings), SystemClock().now_ms())
-        yield from self._guarded("ZooKeeper", self._zookeeper)
-        yield from self._guarded("ZooKeeper", self._zookeeper_servers)
+        if settings.uses_zookeeper:
+            yield from self._guarded("ZooKeeper", self._zookeeper)
+            yield from self._guarded("ZooKeeper", self._zookeeper_servers)
+        else:
+            yield from self._guarded("coordination store", partial(examined_store, settings))
         yield from self._guarded("Pinot", self._pinot)
         datastreams: list[Mapping[str, Any]] = []
         yield from self._guarded("service", partial(self._service, datastreams), Grade.NOTE)

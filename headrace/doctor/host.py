@@ -75,7 +75,7 @@ def examined_settings(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("REST", Grade.OK, "authentication is on")
     if gap := _planner_gap(settings):
         yield DoctorFinding("planner", Grade.WARNING, gap, "see docs/installation.md")
-    if nodes := openness(settings.zookeeper):
+    if settings.uses_zookeeper and (nodes := openness(settings.zookeeper)):
         yield DoctorFinding("ZooKeeper", Grade.WARNING, nodes)
     for sentence in plain_credentials(settings):
         yield DoctorFinding("credentials", Grade.WARNING, sentence)

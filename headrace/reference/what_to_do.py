@@ -58,16 +58,19 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Raise `opened_batch_records` or `opened_batch_bytes` (`mirror.copying`), or set "
         "`on-rejection` to dead-letter or skip it."
     ),
-    "CoordinationError": "Check ZooKeeper and the parts of `/v1/health`.",
+    "CoordinationError": "Check the coordination store and the parts of `/v1/health`.",
     "VersionConflict": "Read the resource again and repeat the change.",
     "StaleVersion": "Read the current version, check the changes of others, and send your change again.",
-    "SessionLost": "Check ZooKeeper and pauses of the process; the instance rejoins automatically.",
+    "SessionLost": (
+        "Check the coordination store and pauses of the process; the instance rejoins automatically."
+    ),
     "LeaseOver": "Check for pauses of the control process; it starts another worker process automatically.",
     "Fenced": (
         "Run only one copy per state, or only one service. No action within a service: a newer "
         "owner continues."
     ),
-    "NewerFormat": "Run the newer version, or use another `zookeeper.root`.",
+    "NewerFormat": "Run the newer version, or use another `zookeeper.root` or `mirror.state_directory`.",
+    "StoreInUse": "Stop the named process, or choose another `mirror.state_directory`.",
     "DataLossDetected": "Decide whether the gap is acceptable: `headrace datastream gaps` lists its offsets.",
     "SourceTruncated": (
         "Set `on-loss` to `continue` to record the gap and proceed; increase the source's retention."
@@ -77,7 +80,8 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "CorruptData": (
         "Check that the port is a Kafka listener; check the broker's disk and the record at that offset."
     ),
-    "DamagedState": "Restore or delete the znode in the message.",
+    "DamagedState": "Restore or delete the node in the message.",
+    "DamagedStore": "Restore the file in the message, or move it away and import the latest export.",
     "Unexpected": (
         "Report it with the log of the instance; the lane keeps retrying, other lanes are not affected."
     ),

@@ -156,7 +156,8 @@ class ZooKeeperSecurity(Settings):
 
 
 class ZooKeeperSettings(Settings):
-    """Connection to ZooKeeper, through which instances coordinate."""
+    """Connection to ZooKeeper, through which several instances coordinate. Without this section, one instance
+    runs alone with its state in `mirror.state_directory`."""
 
     servers: str = "127.0.0.1:2181"
     """`host:port[,host:port…]`"""

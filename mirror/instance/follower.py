@@ -352,7 +352,7 @@ class Follower:
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not respond; lanes end with the lease")
         elif self._trouble or self._me is None:
-            self._health.report("follower", False, self._trouble or "no ZooKeeper session")
+            self._health.report("follower", False, self._trouble or "no session with the coordination store")
         else:
             lanes, down = self._supervisor.lanes, self._supervisor.workers_down
             silent, starving = self._supervisor.workers_silent, self._supervisor.workers_starving

@@ -10,13 +10,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, Unreachable, VersionConflict
-from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
+from mirror.coordination.store.commands import Command, Result
+from mirror.coordination.store.machine import apply
+from mirror.coordination.store.replica import StateReplica
+from mirror.coordination.store.session import StoreSession
+from mirror.coordination.store.tree import walk
+from mirror.errors import HeadraceError, SessionLost, Unreachable, VersionConflict
+from mirror.model.nodes import Node, NodeChange
 from mirror.ports import Watch
 
 WRITES = frozenset({"create", "write", "change_together", "delete"})
@@ -52,30 +56,16 @@ Script = Callable[[Operation], Fault | None]
 """Called before every operation of a session; may use other sessions."""
 
 
-@dataclass
-class _Znode:
-    data: bytes
-    owner: FakeSession | None
-    version: int = 0
-    children: dict[str, _Znode] = field(default_factory=dict)
-    children_made: int = 0
-
-
-class _Kind(Enum):
-    DATA = "data"
-    CHILDREN = "children"
-
-
 class FakeZooKeeper:
-    """Node tree shared by the sessions."""
+    """Node tree shared by the sessions: the state machine of `mirror/coordination/store`."""
 
     def __init__(self) -> None:
-        self._root = _Znode(b"", None)
+        self.replica = StateReplica()
         self._lock = threading.RLock()
         self._sessions: list[FakeSession] = []
+        self._numbers = count(1)
         self.applications: dict[str, Any] = {}
         """Applications of the instances that share this service, by the host of their address."""
-        self._watches: dict[tuple[_Kind, str], list[tuple[FakeSession, Watch]]] = {}
 
     def session(self) -> FakeSession:
         """Return a client with a new session."""
@@ -85,90 +75,26 @@ class FakeZooKeeper:
 
     def dump(self) -> dict[str, bytes]:
         """Return the data of every node, by path."""
-        return {path: node.data for path, node in self._walk("", self._root)}
+        return {path: node.data for path, node in walk(self.replica.state.root)}
 
-    def _walk(self, path: str, node: _Znode) -> Iterator[tuple[str, _Znode]]:
-        for name, below in node.children.items():
-            yield f"{path}/{name}", below
-            yield from self._walk(f"{path}/{name}", below)
+    def sync(self) -> None:
+        """See `CommandLog`; reads are never stale here."""
 
-    def _find(self, path: str) -> _Znode | None:
-        node: _Znode | None = self._root
-        for name in filter(None, path.split("/")):
-            node = node.children.get(name) if node is not None else None
-        return node
+    def new_name(self) -> str:
+        """Return the id of a session."""
+        return f"session-{next(self._numbers)}"
 
-    def _parent_of(self, path: str) -> tuple[_Znode | None, str]:
-        parent, _, name = path.rpartition("/")
-        return (self._find(parent) if parent else self._root), name
-
-    def _create(self, path: str, data: bytes, owner: FakeSession | None, sequential: bool) -> str:
-        node, made = self._root, ""
-        *parents, name = path.strip("/").split("/")
-        for step in parents:
-            made += f"/{step}"
-            if step not in node.children:
-                self._add(node, made, _Znode(b"", None))
-            node = node.children[step]
-        if sequential:
-            name += f"{node.children_made:010}"
-        elif name in node.children:
-            raise AlreadyExists(f"znode {path} already exists")
-        self._add(node, f"{made}/{name}", _Znode(data, owner))
-        return f"{made}/{name}"
-
-    def _add(self, parent: _Znode, path: str, node: _Znode) -> None:
-        above, _, name = path.rpartition("/")
-        parent.children[name] = node
-        parent.children_made += 1
-        self._changed(_Kind.DATA, path)
-        self._changed(_Kind.CHILDREN, path)
-        self._changed(_Kind.CHILDREN, above)
-
-    def _write(self, path: str, data: bytes) -> int:
-        node = self._find(path)
-        assert node is not None
-        node.data, node.version = data, node.version + 1
-        self._changed(_Kind.DATA, path)
-        return node.version
-
-    def _delete(self, path: str, version: int | None) -> None:
-        parent, name = self._parent_of(path)
-        node = parent.children.get(name) if parent is not None else None
-        if parent is None or node is None:
-            return
-        if version not in {None, node.version} or node.children:
-            raise VersionConflict(f"znode {path} was modified concurrently")
-        del parent.children[name]
-        self._changed(_Kind.DATA, path)
-        self._changed(_Kind.CHILDREN, path)
-        self._changed(_Kind.CHILDREN, path.rpartition("/")[0])
-
-    def _watch(self, kind: _Kind, path: str, session: FakeSession, watch: Watch | None) -> None:
-        if watch is not None:
-            waiting = self._watches.setdefault((kind, path), [])
-            if (session, watch) not in waiting:
-                waiting.append((session, watch))
-
-    def _changed(self, kind: _Kind, path: str) -> None:
-        for session, watch in self._watches.pop((kind, path), []):
-            session.pending.append(watch)
-
-    def _end(self, session: FakeSession) -> None:
+    def submit(self, command: Command) -> Result:
+        """Apply a command; the watches that it fires are delivered later."""
         with self._lock:
-            mine = [path for path, node in self._walk("", self._root) if node.owner is session]
-            for path in mine:
-                self._delete(path, None)
-        self._fire()
+            state, result = apply(self.replica.state, command)
+            for name, watch in self.replica.publish(state, [result.changes]):
+                for session in self._sessions:
+                    if session.name == name:
+                        session.pending.append(watch)
+        return result
 
-    def _forget_watches(self, session: FakeSession) -> list[Watch]:
-        with self._lock:
-            lost = [watch for waiting in self._watches.values() for one, watch in waiting if one is session]
-            for key, waiting in self._watches.items():
-                self._watches[key] = [one for one in waiting if one[0] is not session]
-        return lost
-
-    def _fire(self) -> None:
+    def fire(self) -> None:
         """Notify the connected sessions; watches run without the lock, as from another thread."""
         for session in self._sessions:
             if session.is_up:
@@ -191,11 +117,17 @@ class FakeSession:
         self.turns = 0
         self._is_in_turn = False
         self.script: Script = lambda _: None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.name = self._server.new_name()
+        self._store = StoreSession(self._server, self.name)
+        self._store.open()
 
     def disconnect(self) -> None:
         """Disconnect without ending the session. The client calls every watch, as kazoo does."""
         self.is_up = False
-        self.pending.extend(self._server._forget_watches(self))
+        self.pending.extend(watch for _, watch in self._server.replica.forget(self.name))
         self.deliver()
 
     def reconnect(self) -> None:
@@ -206,12 +138,14 @@ class FakeSession:
         """Expire the session on the server; the client notices at its next request."""
         self.disconnect()
         self._is_over = True
-        self._server._end(self)
+        self._store.close()
+        self._server.fire()
 
     def renew(self) -> None:
         """Open a new session in place of the expired one."""
         self._is_over = False
         self.is_up = True
+        self._begin()
 
     def deliver(self) -> None:
         """Call the pending watches."""
@@ -223,7 +157,7 @@ class FakeSession:
     ) -> str:
         """See the port."""
         with self._asked("create", path):
-            return self._server._create(path, data, self if ephemeral else None, sequential)
+            return self._store.create(path, data, ephemeral=ephemeral, sequential=sequential)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
         """See the port; one operation each."""
@@ -240,11 +174,11 @@ class FakeSession:
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
         """See the port; one operation each."""
-        found = {}
+        found: dict[str, Node] = {}
         with self._turn():
             for path in paths:
-                with contextlib.suppress(NotFound):
-                    found[path] = self._read(path, watch_of(path) if watch_of is not None else None)
+                with self._asked("read", path):
+                    found.update(self._store.read_present([path], watch_of))
         return found
 
     def sync(self) -> None:
@@ -255,60 +189,22 @@ class FakeSession:
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """See the port."""
         with self._asked("read", path):
-            node = self._server._find(path)
-            self._server._watch(_Kind.DATA, path, self, watch)
-            if node is None:
-                raise NotFound(f"znode {path} does not exist")
-            return Node(node.data, node.version)
-
-    def _read(self, path: str, watch: Watch | None) -> Node:
-        """Read like `read`, but set no watch on a missing node."""
-        with self._asked("read", path):
-            node = self._server._find(path)
-            if node is None:
-                raise NotFound(f"znode {path} does not exist")
-            self._server._watch(_Kind.DATA, path, self, watch)
-            return Node(node.data, node.version)
+            return self._store.read(path, watch)
 
     def write(self, path: str, data: bytes, version: int) -> int:
         """See the port."""
         with self._asked("write", path):
-            node = self._server._find(path)
-            if node is None:
-                raise NotFound(f"znode {path} does not exist")
-            if node.version != version:
-                raise VersionConflict(f"znode {path} was modified concurrently")
-            return self._server._write(path, data)
+            return self._store.write(path, data, version)
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
         """See the port."""
-        made = []
         with self._asked("change_together", *(one.path for one in changes)):
-            for one in changes:
-                node = self._server._find(one.path)
-                if isinstance(one, NewNode) and node is not None:
-                    raise AlreadyExists(f"znode {one.path} already exists")
-                if node is None and not isinstance(one, NextNode | NewNode):
-                    raise NotFound(f"znode {one.path} does not exist")
-                is_other = isinstance(one, NodeWrite) and node is not None and node.version != one.version
-                if is_other or (isinstance(one, NodeDeletion) and node is not None and node.children):
-                    raise VersionConflict(f"znode {one.path} was modified concurrently")
-            for one in changes:
-                match one:
-                    case NodeWrite(path, data, _):
-                        self._server._write(path, data)
-                    case NodeDeletion(path):
-                        self._server._delete(path, None)
-                    case NextNode(path, data):
-                        made.append(self._server._create(path, data, None, True))
-                    case NewNode(path, data):
-                        made.append(self._server._create(path, data, None, False))
-        return tuple(made)
+            return self._store.change_together(changes)
 
     def delete(self, path: str, version: int | None = None) -> None:
         """See the port."""
         with self._asked("delete", path):
-            self._server._delete(path, version)
+            self._store.delete(path, version)
 
     def delete_tree(self, path: str) -> None:
         """See the port; children first, one request for each node."""
@@ -322,9 +218,7 @@ class FakeSession:
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
         """See the port."""
         with self._asked("children", path):
-            node = self._server._find(path)
-            self._server._watch(_Kind.CHILDREN, path, self, watch)
-            return tuple(sorted(node.children)) if node is not None else ()
+            return self._store.children(path, watch)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -347,9 +241,8 @@ class FakeSession:
             raise Unreachable(f"ZooKeeper did not respond: {path}")
         if fault is not None and not fault.after_effect:
             raise fault.error(f"scripted, before the effect: {operation}")
-        with self._server._lock:
-            yield
-        self._server._fire()
+        yield
+        self._server.fire()
         if fault is not None:
             raise fault.error(f"scripted, after the effect: {operation}")
 

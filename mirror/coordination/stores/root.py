@@ -7,7 +7,7 @@ import secrets
 from typing import Final
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, CorruptData, DamagedState, NewerFormat, NotFound
+from mirror.errors import AlreadyExists, CorruptData, DamagedState, IllegalTransition, NewerFormat, NotFound
 from mirror.ports import NodeStore
 
 _MOST_DIGITS: Final = 9
@@ -24,17 +24,22 @@ def ensure_root(nodes: NodeStore) -> None:
 
 
 def check_root(nodes: NodeStore) -> bool:
-    """Return whether the root exists, without creating it. Raises NewerFormat, CorruptData."""
-    try:
-        data = nodes.read(znodes.VERSION).data
-    except NotFound:
+    """Return whether the root exists, without creating it. Raises NewerFormat, CorruptData, and
+    IllegalTransition if an import is unfinished."""
+    present = nodes.read_present([znodes.IMPORT, znodes.VERSION])
+    if znodes.IMPORT in present:
+        raise IllegalTransition(
+            "the import of a state is not finished", advice="repeat headrace state import"
+        )
+    if znodes.VERSION not in present:
         return False
+    data = present[znodes.VERSION].data
     if not data.isdigit() or len(data) > _MOST_DIGITS:
         raise CorruptData(f"znode {znodes.VERSION} does not contain a number", advice="check zookeeper.root")
     if int(data) > znodes.FORMAT:
         raise NewerFormat(
-            f"the state in ZooKeeper has format {int(data)}, but this version supports up to {znodes.FORMAT}",
-            advice="upgrade this instance or choose another zookeeper.root",
+            f"the stored state has format {int(data)}, but this version supports up to {znodes.FORMAT}",
+            advice="upgrade this instance or choose another zookeeper.root or mirror.state_directory",
         )
     return True
 

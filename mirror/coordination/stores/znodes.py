@@ -33,6 +33,7 @@
     /problems/<datastream>         problem of a datastream, and its start
     /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
     /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
+    /import                        exists while a state is imported; instances do not start meanwhile
     /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
 A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
@@ -95,6 +96,7 @@ PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"
 ACTING: Final = "/monitor"
+IMPORT: Final = "/import"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024

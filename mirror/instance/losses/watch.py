@@ -144,7 +144,8 @@ class _ChangeOfLosses:
 def _sentence(lost: Collection[DatastreamName]) -> str:
     names = [legible(name) for name in sorted(lost)]
     return (
-        f"ZooKeeper has lost {counted(len(names), 'datastream')}: {first_few(names, _NAMES_SHOWN)};"
+        f"the coordination store has lost {counted(len(names), 'datastream')}:"
+        f" {first_few(names, _NAMES_SHOWN)};"
         " restore them with headrace datastream restore, or drop them with headrace datastream forget;"
         " checkpoints are kept"
     )

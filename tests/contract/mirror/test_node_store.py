@@ -1,16 +1,19 @@
-"""Contract tests of the in-memory ZooKeeper, and of the adapter on a real server."""
+"""Contract tests of the in-memory ZooKeeper, the embedded store, and the adapter on a real server."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
 import pytest
 
+from mirror.adapters.embedded.store import EmbeddedStore
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.store.session import StoreSession
 from mirror.coordination.stores.znodes import MOST_CHANGED_BYTES, MOST_CHANGES
 from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
@@ -50,14 +53,32 @@ class RealClient:
         self._zookeeper.stop()
 
 
+class EmbeddedClient:
+    """A further session in the process that has the folder."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._session = StoreSession(store, uuid4().hex)
+        self._session.open()
+        self.nodes: NodeStore = self._session
+
+    def end(self) -> None:
+        self._session.close()
+
+
 NewClient = Callable[[], Client]
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.servers)])
-def new_client(request: pytest.FixtureRequest) -> Iterator[NewClient]:
+@pytest.fixture(params=["fake", "embedded", pytest.param("real", marks=pytest.mark.servers)])
+def new_client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewClient]:
     if request.param == "fake":
         server = FakeZooKeeper()
         yield lambda: FakeClient(server.session())
+        return
+    if request.param == "embedded":
+        store = EmbeddedStore(tmp_path, "one")
+        store.open()
+        yield lambda: EmbeddedClient(store)
+        store.close()
         return
     zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
     root = f"/contract-{uuid4().hex[:12]}"

@@ -16,6 +16,7 @@ OURS = {
     errors.HeadraceError,
     errors.ConfigError,
     errors.CorruptData,
+    errors.DamagedStore,
     errors.PayloadTooLarge,
     errors.ResponseTooLarge,
     errors.UndecodableBatch,

@@ -195,7 +195,7 @@ def test_a_watch_that_got_lost_costs_a_beat_and_no_event() -> None:
     async def check() -> None:
         log = Log(beat_seconds=0.01)
         listener = await Listener(log.feed).begun()
-        log.server._watches.clear()
+        log.server.replica.forget()
         log.tell("a")
         assert await listener.hear(1) == ["a"]
         await listener.end()

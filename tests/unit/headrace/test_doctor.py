@@ -264,21 +264,24 @@ def test_own_topics_are_there_lacking_rights_or_will_be_made() -> None:
     assert grade(replace(TOPIC, error=Code.TOPIC_AUTHORIZATION_FAILED, rights=None)) is Grade.PROBLEM
 
 
-def test_the_machine_and_the_settings_are_looked_at() -> None:
+def test_the_machine_and_the_settings_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert grades(list(examined_host(HostFacts(True, 65_536, 2)))) == {Grade.OK}
     assert grades(list(examined_host(HostFacts(False, 1_024, 2)))) == {Grade.WARNING}
     assert grades(list(examined_host(HostFacts(True, -1, 2)))) == {Grade.OK}  # RLIM_INFINITY
+    found = list(examined_settings(load_settings()))
+    assert {one.subject for one in found} == {"REST"}
+    monkeypatch.setenv("HEADRACE_ZOOKEEPER__ROOT", "/open")
     found = list(examined_settings(load_settings()))
     assert {one.subject for one in found} == {"REST", "ZooKeeper"}
 
 
 def test_what_serve_refuses_is_a_problem_and_what_is_meant_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_API__HOST", "0.0.0.0")
-    (rest, _) = examined_settings(load_settings())
+    (rest,) = examined_settings(load_settings())
     assert (rest.grade, "0.0.0.0" in rest.sentence) == (Grade.PROBLEM, True)
     assert "api.insecure" in rest.advice
     monkeypatch.setenv("HEADRACE_API__INSECURE", "true")
-    (rest, _) = examined_settings(load_settings())
+    (rest,) = examined_settings(load_settings())
     assert rest.grade is Grade.WARNING
 
 

@@ -24,7 +24,11 @@ def test_settings_without_an_identity_leave_zookeeper_open(security: dict[str, s
         assert "/prod" in said
 
 
-def test_the_check_of_the_settings_says_so_beside_its_answer(headrace: Headrace) -> None:
+def test_the_check_of_the_settings_says_so_beside_its_answer(
+    headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "OPEN" not in headrace("config", "check", "--json").err
+    monkeypatch.setenv("HEADRACE_ZOOKEEPER__SERVERS", "127.0.0.1:2181")
     shown = headrace("config", "check", "--json")
     assert (shown.code, shown.out[:1]) == (0, "{")
     assert shown.err.startswith("OPEN: ")

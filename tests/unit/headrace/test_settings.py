@@ -277,13 +277,38 @@ def test_an_offset_moves_the_ports_of_defaults_only(write: Write, monkeypatch: p
     settings, of_file = load_settings(), load_settings(file)
     assert settings.clusters["source"].bootstrap_servers == "127.0.0.1:9192"
     assert settings.clusters["destination"].bootstrap_servers == "127.0.0.1:9292"
-    assert settings.zookeeper.servers == of_file.zookeeper.servers == "127.0.0.1:2281"
+    assert not settings.uses_zookeeper
+    assert not of_file.uses_zookeeper
     assert settings.api.port == ApiSettings().port + 100
     assert settings.pinot.controller == "127.0.0.1:9100"
     assert of_file.clusters["source"].bootstrap_servers == "h:9092"
     assert of_file.pinot.broker == "p:9001"
     monkeypatch.setenv("HEADRACE_API__PORT", "7")
     assert load_settings().api.port == 7
+    assert load_settings(write('[zookeeper]\nroot = "/here"\n')).zookeeper.servers == "127.0.0.1:2281"
+    monkeypatch.setenv("HEADRACE_ZOOKEEPER__ROOT", "/there")
+    assert load_settings().zookeeper.servers == "127.0.0.1:2281"
+
+
+@pytest.mark.parametrize(
+    ("document", "variables", "is_used"),
+    [
+        ("", {}, False),
+        ("[mirror]\n", {}, False),
+        ("[zookeeper]\n", {}, True),
+        ('[zookeeper]\nservers = "zk:2181"\n', {}, True),
+        ("[zookeeper.security]\ntls = true\n", {}, True),
+        ("", {"HEADRACE_ZOOKEEPER__SERVERS": "zk:2181"}, True),
+        ("", {"HEADRACE_ZOOKEEPER__ROOT": "/r"}, True),
+        ("", {"HEADRACE_PORT_OFFSET": "10"}, False),
+    ],
+)
+def test_any_key_of_zookeeper_chooses_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, document: str, variables: dict[str, str], is_used: bool
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert load_settings(write(document)).uses_zookeeper is is_used
 
 
 @pytest.mark.parametrize("text", ["many", "1.5", "99999"])

@@ -1,0 +1,48 @@
+"""Diagnosis of the embedded coordination store, from outside of the instance that uses it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.coordination.client import store_folder
+from headrace.doctor.diagnosis import DoctorFinding, Grade
+from headrace.settings import HeadraceSettings
+from mirror.adapters.embedded.lock import holder_of
+from mirror.adapters.embedded.store import LOCK_NAME, read_state
+from mirror.errors import ConfigError
+from mirror.wording import counted
+
+_SUBJECT: Final = "coordination store"
+_LITTLE_SPACE: Final = 256 * 1024 * 1024
+"""Free bytes below which a warning is due. The file takes its size twice while it is rewritten."""
+
+
+def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:
+    """Evaluate the folder of the embedded store. Raises ConfigError, DamagedStore, NewerFormat."""
+    folder = store_folder(settings)
+    try:
+        holder = holder_of(folder / LOCK_NAME)
+        state = read_state(folder)
+        free = shutil.disk_usage(folder).free
+    except FileNotFoundError:
+        yield DoctorFinding(
+            _SUBJECT, Grade.OK, f"{folder} is created by the first headrace serve, which runs alone"
+        )
+        return
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {folder}: {error.strerror}",
+            advice="run the command as the user of the service, or set mirror.state_directory",
+        ) from error
+    nodes = counted(len(state.root.children), "node")
+    user = f"in use by instance {holder}" if holder else "no instance is running"
+    yield DoctorFinding(_SUBJECT, Grade.OK, f"embedded in {folder}, {nodes} at its root; {user}")
+    if free < _LITTLE_SPACE:
+        yield DoctorFinding(
+            _SUBJECT,
+            Grade.WARNING,
+            f"{free // 1024**2} MiB free at {folder}",
+            "free space: without it datastreams cannot be changed",
+        )

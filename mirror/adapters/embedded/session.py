@@ -1,0 +1,68 @@
+"""Session of the only process that uses the embedded store."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.coordination.store.session import StoreSession
+from mirror.errors import Unreachable
+from mirror.model.nodes import SessionState
+
+_log = logging.getLogger(__name__)
+_TIMEOUT_SECONDS: Final = 20.0
+"""Bounds how long a worker copies after its control process has frozen. No other instance waits for it."""
+
+
+class EmbeddedSession(StoreSession):
+    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`. It cannot be lost while the
+    process runs, because the store is in this process."""
+
+    def __init__(
+        self, store: EmbeddedStore, on_state: Callable[[SessionState], None] = lambda _: None
+    ) -> None:
+        super().__init__(store, secrets.token_hex(8))
+        self._store = store
+        self._on_state = on_state
+
+    def start(self) -> None:
+        """Open the store and the session. Raises the errors of `EmbeddedStore.open`."""
+        self._store.open()
+        try:
+            self.open()
+        except BaseException:
+            self._store.close()
+            raise
+        self._on_state(SessionState.CONNECTED)
+
+    def stop(self) -> None:
+        """End the session and close the store. Idempotent."""
+        if self._store.is_open:
+            try:
+                self.close()
+            except Unreachable as error:  # the next process ends the session
+                _log.warning("session not ended in the coordination store: %s", error)
+        self._store.close()
+
+    def beat(self) -> None:
+        """Do nothing: contact is permanent."""
+
+    def last_contact(self) -> float:
+        """Return the present time."""
+        return time.monotonic()
+
+    def session_timeout_seconds(self) -> float:
+        """Return the time after which workers stop if this process freezes."""
+        return _TIMEOUT_SECONDS
+
+    def answer_seconds(self) -> float:
+        """Return 0: reads take no time."""
+        return 0.0
+
+    def is_answering(self) -> bool:
+        """Return True: reads never depend on the disk."""
+        return True

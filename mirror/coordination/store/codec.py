@@ -1,0 +1,221 @@
+"""Bytes of commands and states.
+
+A record is one line of JSON followed by the data of its nodes, whose lengths the line names. A state is
+a list of records: its head, its nodes in records of about `_CHUNK` bytes, and its end.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from mirror.coordination.store.commands import (
+    Change,
+    Command,
+    CommandRefusal,
+    EndSession,
+    EphemeralNode,
+    Heartbeat,
+    OpenSession,
+    Operation,
+    RefusalKind,
+    Removal,
+    Result,
+    TreeRemoval,
+)
+from mirror.coordination.store.machine import SessionRecord, State
+from mirror.coordination.store.tree import TreeNode, find, parent_of, walk
+from mirror.errors import CorruptData
+from mirror.model.nodes import NewNode, NextNode, NodeDeletion, NodeWrite
+
+_CHUNK: Final = 1024 * 1024
+_LENGTH: Final = struct.Struct(">I")
+_Take = Callable[[int], bytes]
+
+
+def encode_command(command: Command) -> bytes:
+    """Return the record of a command."""
+    match command:
+        case OpenSession(session):
+            return _record(["open", session])
+        case Heartbeat(session, number):
+            return _record(["heartbeat", session, number])
+        case EndSession(session, heartbeat):
+            return _record(["end", session, heartbeat])
+        case Change(session, request, operations):
+            encoded = [_encode_operation(one) for one in operations]
+            blobs = [data for _, data in encoded]
+            return _record(["change", session, request, [one for one, _ in encoded]], blobs)
+
+
+def decode_command(record: bytes) -> Command:
+    """Parse the record of a command. Raises CorruptData."""
+    head, take = _opened(record)
+    try:
+        match head:
+            case ["open", str(session)]:
+                return OpenSession(session)
+            case ["heartbeat", str(session), int(number)]:
+                return Heartbeat(session, number)
+            case ["end", str(session), None | int() as heartbeat]:
+                return EndSession(session, heartbeat)
+            case ["change", str(session), int(request), list(operations)]:
+                return Change(session, request, tuple(_decode_operation(one, take) for one in operations))
+    except (TypeError, ValueError) as error:
+        raise CorruptData("a command of the coordination store is malformed") from error
+    raise CorruptData("a command of the coordination store has an unknown kind")
+
+
+def _encode_operation(operation: Operation) -> tuple[list[Any], bytes]:
+    match operation:
+        case NodeWrite(path, data, version):
+            return ["write", path, len(data), version], data
+        case NewNode(path, data):
+            return ["new", path, len(data)], data
+        case NextNode(path, data):
+            return ["next", path, len(data)], data
+        case EphemeralNode(path, data, is_sequential):
+            return ["ephemeral", path, len(data), is_sequential], data
+        case NodeDeletion(path):
+            return ["delete", path], b""
+        case Removal(path, version):
+            return ["remove", path, version], b""
+        case TreeRemoval(path):
+            return ["remove-tree", path], b""
+
+
+def _decode_operation(found: Any, take: _Take) -> Operation:
+    match found:
+        case ["write", str(path), int(length), int(version)]:
+            return NodeWrite(path, take(length), version)
+        case ["new", str(path), int(length)]:
+            return NewNode(path, take(length))
+        case ["next", str(path), int(length)]:
+            return NextNode(path, take(length))
+        case ["ephemeral", str(path), int(length), bool(is_sequential)]:
+            return EphemeralNode(path, take(length), is_sequential)
+        case ["delete", str(path)]:
+            return NodeDeletion(path)
+        case ["remove", str(path), None | int() as version]:
+            return Removal(path, version)
+        case ["remove-tree", str(path)]:
+            return TreeRemoval(path)
+    raise ValueError(found)
+
+
+def join_records(records: Sequence[bytes]) -> bytes:
+    """Return records as one, for `split_records`."""
+    return b"".join(part for one in records for part in (_LENGTH.pack(len(one)), one))
+
+
+def split_records(joined: bytes) -> Iterator[bytes]:
+    """Yield the records of `join_records`. Raises CorruptData."""
+    at = 0
+    while at < len(joined):
+        start = at + _LENGTH.size
+        at = start + _LENGTH.unpack(joined[at:start])[0] if start <= len(joined) else len(joined) + 1
+        if at > len(joined):
+            raise CorruptData("a group of records of the coordination store is incomplete")
+        yield joined[start:at]
+
+
+def encode_state(state: State) -> Iterator[bytes]:
+    """Yield the records of a state. Equal states have equal records."""
+    sessions = [[name, *_encode_session(one)] for name, one in sorted(state.sessions.items())]
+    yield _record(["state", state.applied, sessions])
+    heads: list[list[Any]] = []
+    blobs: list[bytes] = []
+    size = count = 0
+    for path, node in (("", state.root), *walk(state.root)):
+        heads.append([path, len(node.data), node.version, node.owner, node.next_number])
+        blobs.append(node.data)
+        size += len(node.data) + len(path)
+        count += 1
+        if size >= _CHUNK:
+            yield _record(["nodes", heads], blobs)
+            heads, blobs, size = [], [], 0
+    yield _record(["nodes", heads], blobs)
+    yield _record(["complete", count])
+
+
+def decode_state(records: Iterator[bytes]) -> State:
+    """Read the records of a state from an iterator, up to its end. Raises CorruptData."""
+    try:
+        return _decode_state(records)
+    except (TypeError, ValueError, KeyError) as error:
+        raise CorruptData("a snapshot of the coordination store is malformed") from error
+
+
+def _decode_state(records: Iterator[bytes]) -> State:
+    root, count = TreeNode(), 0
+    kind, applied, sessions = _opened(next(records, b"[]\n"))[0]
+    if kind != "state":
+        raise ValueError(kind)
+    for record in records:
+        head, take = _opened(record)
+        match head:
+            case ["nodes", list(nodes)]:
+                for path, length, version, owner, next_number in nodes:
+                    _place(root, path, TreeNode(take(length), version, owner, next_number))
+                count += len(nodes)
+            case ["complete", int(expected)] if expected == count:
+                return State(root, {name: _decode_session(one) for name, *one in sessions}, applied)
+            case _:
+                break
+    raise ValueError("incomplete")
+
+
+def _place(root: TreeNode, path: str, node: TreeNode) -> None:
+    if not path:
+        root.data, root.version, root.next_number = node.data, node.version, node.next_number
+        return
+    parent = find(root, parent_of(path))
+    if parent is None:
+        raise ValueError(path)
+    parent.children[path.rpartition("/")[2]] = node
+
+
+def _encode_session(record: SessionRecord) -> list[Any]:
+    results = [
+        [request, list(one.answers), one.refusal and [one.refusal.kind, one.refusal.path]]
+        for request, one in sorted(record.results.items())
+    ]
+    return [record.heartbeat, sorted(record.ephemerals), record.forgotten, results]
+
+
+def _decode_session(found: Sequence[Any]) -> SessionRecord:
+    heartbeat, ephemerals, forgotten, results = found
+    return SessionRecord(
+        heartbeat,
+        frozenset(ephemerals),
+        forgotten,
+        {
+            request: Result(tuple(answers), refusal and CommandRefusal(RefusalKind(refusal[0]), refusal[1]))
+            for request, answers, refusal in results
+        },
+    )
+
+
+def _record(head: Sequence[Any], blobs: Iterable[bytes] = ()) -> bytes:
+    return b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *blobs))
+
+
+def _opened(record: bytes) -> tuple[Any, _Take]:
+    """Return the head of a record, and a function that returns the next bytes of its data."""
+    line, _, data = record.partition(b"\n")
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise CorruptData("a record of the coordination store is malformed") from error
+    at = 0
+
+    def take(length: int) -> bytes:
+        nonlocal at
+        if not 0 <= length <= len(data) - at:
+            raise ValueError(length)
+        at += length
+        return data[at - length : at]
+
+    return head, take

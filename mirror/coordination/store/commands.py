@@ -1,0 +1,129 @@
+"""Commands of the state machine and their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from mirror.model.nodes import NewNode, NextNode, NodeDeletion, NodeWrite
+
+LARGEST_PATH: Final = 4096
+"""Limit of the length of a path in characters."""
+LARGEST_NODE: Final = 1024 * 1024
+"""Limit of the data of one node in bytes, as in ZooKeeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class EphemeralNode:
+    """Creation of a node that is deleted with its session. `is_sequential`: see `NextNode`."""
+
+    path: str
+    data: bytes
+    is_sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Deletion of a node without children, of the given version unless that is None. A missing node is not an
+    error."""
+
+    path: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRemoval:
+    """Deletion of a node and its descendants. A missing node is not an error."""
+
+    path: str
+
+
+Operation = NodeWrite | NodeDeletion | NextNode | NewNode | EphemeralNode | Removal | TreeRemoval
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Start a session under an id that was never used before. Starting an open session changes nothing."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sign of life of a session. Numbers rise; an older one changes nothing."""
+
+    session: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession:
+    """End a session and delete its ephemeral nodes.
+
+    `heartbeat`: end it only if this is the number of its last heartbeat, so that a late heartbeat and an
+    expiry exclude each other; None to end it in any case.
+    """
+
+    session: str
+    heartbeat: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Apply all operations of a session in order, or none.
+
+    `request`: number of the command in its session, from 1. A repeated number returns the first result.
+    """
+
+    session: str
+    request: int
+    operations: tuple[Operation, ...]
+
+
+Command = OpenSession | Heartbeat | EndSession | Change
+
+
+class RefusalKind(StrEnum):
+    """Reason why a command was refused."""
+
+    NOT_FOUND = "not-found"
+    EXISTS = "exists"
+    CONFLICT = "conflict"
+    """Another version, or child nodes."""
+    INVALID = "invalid"
+    NO_SESSION = "no-session"
+    ALIVE = "alive"
+    """The session that was to be ended has sent a later heartbeat."""
+    FORGOTTEN = "forgotten"
+    """The request is older than all remembered results, so that it may have been applied before."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefusal:
+    """CommandRefusal of a command, which then changed nothing. `path`: node of the failed operation."""
+
+    kind: RefusalKind
+    path: str = ""
+
+
+Answer = str | int | None
+"""Result of one operation: the path of a created node, the version of a written one, None of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Paths for which watches fire. `data`: created, written or deleted nodes; `children`: nodes that were
+    created or deleted, and their parents."""
+
+    data: frozenset[str] = frozenset()
+    children: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Result of a command. `changes` are empty for a repeated request."""
+
+    answers: tuple[Answer, ...] = ()
+    refusal: CommandRefusal | None = None
+    changes: Changes = field(default_factory=Changes)

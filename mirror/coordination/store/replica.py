@@ -1,0 +1,86 @@
+"""One copy of the state with the watches on it. Thread-safe."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from enum import Enum
+
+from mirror.coordination.store.commands import Changes
+from mirror.coordination.store.machine import State
+from mirror.coordination.store.tree import TreeNode, find
+from mirror.errors import SessionLost
+from mirror.ports import Watch
+
+
+class WatchKind(Enum):
+    """Subject of a watch."""
+
+    DATA = "data"
+    CHILDREN = "children"
+
+
+FiredWatch = tuple[str, Watch]
+"""A watch to call, with its session."""
+
+
+class StateReplica:
+    """The latest state, and the watches that wait for a change of it."""
+
+    def __init__(self, state: State | None = None) -> None:
+        self._state = state or State()
+        self._lock = threading.Lock()
+        self._watches: dict[tuple[WatchKind, str], list[FiredWatch]] = {}
+
+    @property
+    def state(self) -> State:
+        """The latest state."""
+        return self._state
+
+    def look(
+        self,
+        session: str,
+        path: str,
+        watch: Watch | None = None,
+        kind: WatchKind = WatchKind.DATA,
+        *,
+        waits: bool = True,
+    ) -> TreeNode | None:
+        """Return a node, None if it is missing, and set the watch at the same moment. `waits`: also set the
+        watch on a missing node. Raises SessionLost."""
+        with self._lock:
+            if session not in self._state.sessions:
+                raise SessionLost("the session with the coordination store has ended")
+            node = find(self._state.root, path)
+            if watch is not None and (waits or node is not None):
+                waiting = self._watches.setdefault((kind, _plain(path)), [])
+                if (session, watch) not in waiting:
+                    waiting.append((session, watch))
+            return node
+
+    def publish(self, state: State, changes: Sequence[Changes]) -> list[FiredWatch]:
+        """Replace the state. Returns the watches on changed nodes, for the caller to call without locks."""
+        fired: list[FiredWatch] = []
+        with self._lock:
+            self._state = state
+            for one in changes:
+                for kind, paths in ((WatchKind.DATA, one.data), (WatchKind.CHILDREN, one.children)):
+                    for path in sorted(paths):
+                        fired += self._watches.pop((kind, path), ())
+        return fired
+
+    def forget(self, session: str | None = None) -> list[FiredWatch]:
+        """Remove the watches of a session, or of all, and return them."""
+        with self._lock:
+            before = self._watches
+            self._watches, removed = {}, list[FiredWatch]()
+            for key, waiting in before.items():
+                kept = [one for one in waiting if session not in {None, one[0]}]
+                removed += [one for one in waiting if session in {None, one[0]}]
+                if kept:
+                    self._watches[key] = kept
+        return removed
+
+
+def _plain(path: str) -> str:
+    return "" if path == "/" else path

@@ -1,0 +1,171 @@
+"""`ports.NodeStore` on top of a log of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Final, NoReturn, Protocol
+
+from mirror.coordination.store.commands import (
+    Answer,
+    Change,
+    Command,
+    CommandRefusal,
+    EndSession,
+    EphemeralNode,
+    OpenSession,
+    Operation,
+    RefusalKind,
+    Removal,
+    Result,
+    TreeRemoval,
+)
+from mirror.coordination.store.replica import StateReplica, WatchKind
+from mirror.errors import AlreadyExists, NotFound, Refused, SessionLost, Unreachable, VersionConflict
+from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeWrite
+from mirror.ports import Watch
+
+_MOST_OPERATIONS: Final = 500
+_MOST_BYTES: Final = 512 * 1024
+"""Limits of one command of `create_all`."""
+
+
+class CommandLog(Protocol):
+    """A log that orders commands and applies them to a replica."""
+
+    @property
+    def replica(self) -> StateReplica:
+        """The replica, which contains every command with a known result."""
+        ...
+
+    def submit(self, command: Command) -> Result:
+        """Append a command, and return its result once it is durable. Raises Unreachable if the command could
+        not be appended, or if its fate is unknown."""
+        ...
+
+    def sync(self) -> None:
+        """Ensure that the replica contains all commands that were appended before this call."""
+        ...
+
+
+class StoreSession:
+    """One session. Satisfies `ports.NodeStore`. Before `open` and after `close` every method raises
+    SessionLost."""
+
+    def __init__(self, log: CommandLog, session: str) -> None:
+        self._log = log
+        self._session = session
+        self._requests = count(1)
+
+    def open(self) -> None:
+        """Start the session. Raises Unreachable."""
+        self._log.submit(OpenSession(self._session))
+
+    def close(self) -> None:
+        """End the session, which deletes its ephemeral nodes. Safe to call twice. Raises Unreachable."""
+        self._log.replica.forget(self._session)
+        self._log.submit(EndSession(self._session))
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """See the port."""
+        operation: Operation
+        if ephemeral:
+            operation = EphemeralNode(path, data, sequential)
+        else:
+            operation = NextNode(path, data) if sequential else NewNode(path, data)
+        return str(self.change(operation)[0])
+
+    def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
+        """See the port."""
+        for some in _in_portions(nodes):
+            self.change(*(NewNode(path, data) for path, data in some))
+
+    def read(self, path: str, watch: Watch | None = None) -> Node:
+        """See the port."""
+        node = self._log.replica.look(self._session, path, watch)
+        if node is None:
+            raise NotFound(f"node {path} does not exist")
+        return Node(node.data, node.version)
+
+    def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
+        """See the port."""
+        return [self.read(path) for path in paths]
+
+    def read_present(
+        self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
+    ) -> Mapping[str, Node]:
+        """See the port."""
+        found = {}
+        for path in paths:
+            watch = watch_of(path) if watch_of is not None else None
+            node = self._log.replica.look(self._session, path, watch, waits=False)
+            if node is not None:
+                found[path] = Node(node.data, node.version)
+        return found
+
+    def sync(self) -> None:
+        """See the port."""
+        self._log.sync()
+
+    def write(self, path: str, data: bytes, version: int) -> int:
+        """See the port."""
+        (written,) = self.change(NodeWrite(path, data, version))
+        assert isinstance(written, int)
+        return written
+
+    def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
+        """See the port."""
+        return tuple(one for one in self.change(*changes) if isinstance(one, str))
+
+    def delete(self, path: str, version: int | None = None) -> None:
+        """See the port."""
+        self.change(Removal(path, version))
+
+    def delete_tree(self, path: str) -> None:
+        """See the port."""
+        self.change(TreeRemoval(path))
+
+    def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
+        """See the port."""
+        node = self._log.replica.look(self._session, path, watch, WatchKind.CHILDREN)
+        return tuple(sorted(node.children)) if node is not None else ()
+
+    def change(self, *operations: Operation) -> tuple[Answer, ...]:
+        """Apply operations together. Raises the errors of the port."""
+        result = self._log.submit(Change(self._session, next(self._requests), operations))
+        if result.refusal is not None:
+            raise_refusal(result.refusal)
+        return result.answers
+
+
+def raise_refusal(refusal: CommandRefusal) -> NoReturn:
+    """Raise the error of a refused command."""
+    path = refusal.path
+    match refusal.kind:
+        case RefusalKind.NOT_FOUND:
+            raise NotFound(f"node {path} does not exist")
+        case RefusalKind.EXISTS:
+            raise AlreadyExists(f"node {path} already exists")
+        case RefusalKind.CONFLICT:
+            raise VersionConflict(f"node {path} was modified concurrently")
+        case RefusalKind.INVALID:
+            raise Refused(f"the coordination store rejected the request for node {path!r}")
+        case RefusalKind.NO_SESSION:
+            raise SessionLost("the session with the coordination store has ended")
+        case RefusalKind.ALIVE | RefusalKind.FORGOTTEN:
+            raise Unreachable("the coordination store cannot tell whether the request was applied")
+
+
+def _in_portions(nodes: Sequence[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
+    portion: list[tuple[str, bytes]] = []
+    size = 0
+    for path, data in nodes:
+        if portion and (len(portion) >= _MOST_OPERATIONS or size + len(data) > _MOST_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append((path, data))
+        size += len(data)
+    if portion:
+        yield portion
