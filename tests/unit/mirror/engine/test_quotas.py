@@ -220,7 +220,7 @@ def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
 def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_killed_owner_wrote(
     fakes: MirroredFakes, caplog: pytest.LogCaptureFixture, side: str
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     fakes.make_topic("t")
     fakes.write("t", 0, 5)
     fakes.start("t")
