@@ -76,7 +76,7 @@ class JobSettings(Settings):
     """Number of parts of a cluster's partition state; more parts let more tasks share it. Fixed by the
     first run on a checkpoint; any other number is rejected."""
     shards: int = Field(default=1, ge=1)
-    """Number of drivers that share the clusters, each a separate `headrace pmp run`."""
+    """Number of `headrace pmp run` processes among which the clusters are divided."""
     shard: int = Field(default=0, ge=0)
     """Shard of this driver, from 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0

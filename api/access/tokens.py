@@ -113,7 +113,7 @@ def read_entries(path: Path) -> dict[str, TokenEntry]:
         try:
             entry = _entry(bounds.mapping("a token", parsed(line)))
             if entry.identity in found:
-                raise InvalidRequest(f"duplicate token {entry.identity}")
+                raise InvalidRequest(f"a second token with the id {entry.identity}")
         except HeadraceError as error:
             raise ConfigError(f"{path}, line {number}: {error}") from error
         found[entry.identity] = entry

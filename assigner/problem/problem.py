@@ -191,7 +191,7 @@ def usable_units(capacity: TaskCapacity) -> Ints:
     for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} percent of a task's capacity leaves no {unit} per second",
+                f"at {capacity.utilisation_percent} % utilisation the capacity of a task rounds to 0 {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)

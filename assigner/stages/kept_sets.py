@@ -36,8 +36,8 @@ def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int
 def choose_kept_sets(
     problem: PlacementProblem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
 ) -> SolverAnswer:
-    """Return the placement on `most` of the places that moves the fewest bytes; partitions of other tasks
-    stay.
+    """Return the placement that moves the fewest bytes and uses at most `most` of the places of the scope.
+    Partitions of other tasks stay where they are.
 
     `incumbent`: a valid placement, or None. `bound` of the result: lower bound on moves of any placement on
     `most` of these places.

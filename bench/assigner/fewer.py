@@ -50,7 +50,7 @@ class Score(NamedTuple):
 def drifted(
     partitions: int, tasks: int, fill: float, seed: int
 ) -> tuple[PartitionLoads, npt.NDArray[np.int32]]:
-    """Return loads of which the tasks are full to this share on average, and the task of each partition."""
+    """Return random loads that fill tasks to the share `fill` on average, and the task of each partition."""
     random = np.random.default_rng([seed, partitions, tasks])
     before = random.uniform(0.1, 1, partitions)
     home, carried = np.zeros(partitions, np.int32), np.zeros(tasks)

@@ -40,7 +40,7 @@ def recording(client: PinotClient, course: Course, seconds: int, fleets: Sequenc
 
 
 def host_loads(looks: Sequence[HostLook], loads: Sequence[TaskLoad], seconds: int) -> list[HostLoad]:
-    """Return what each instance did in each whole window, from the looks at it and the loads of its tasks."""
+    """Return the work of each instance in each whole window, by its counters and the loads of its tasks."""
     seen: dict[tuple[int, str, str], list[HostLook]] = defaultdict(list)
     for look in looks:
         second = int(look.second) // WINDOW_SECONDS * WINDOW_SECONDS

@@ -95,7 +95,7 @@ def weeks_of(name: str, series: Values, most: int) -> list[Week]:
 
 
 def _is_known(window: Values) -> bool:
-    """Return whether half of each day to forecast is known, and half of the weeks before."""
+    """Return whether at least half of the hours of each forecast day, and of the weeks before, are known."""
     is_known = np.isfinite(window)
     days = is_known[WEEKS * WEEK :].reshape(7, DAY)
     return bool((days.mean(axis=1) >= 0.5).all() and is_known[: WEEKS * WEEK].mean() >= 0.5)

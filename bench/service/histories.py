@@ -86,7 +86,7 @@ def _row(site: Site, fault: Fault, folder: Path) -> tuple[str, ...]:
 
 
 def _recover(site: Site) -> str:
-    """Wait until records are in time and incidents have closed; return what is still wrong."""
+    """Wait until records are in time and incidents are closed. Return the remaining deviation."""
     try:
         wait_until(site.traffic.is_in_time, _PATIENCE_SECONDS, "records are in time", interval_seconds=0.2)
     except NotInTime:

@@ -57,7 +57,7 @@ def unbound_listener(host: str) -> socket.socket:
 
 class ListenerLoop(asyncio.SelectorEventLoop):
     """Event loop with short timeouts for TLS handshakes and shutdowns. asyncio's defaults are 60 s and 30 s,
-    and uvicorn has no setting for them. A connection counts only after its handshake."""
+    and uvicorn has no setting for them. The limits of connections apply only after the handshake."""
 
     def __init__(self, handshake_seconds: float) -> None:
         super().__init__()

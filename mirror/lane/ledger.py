@@ -118,7 +118,7 @@ class Ledger:
     def pass_over(self, skipped: SkippedOffsets) -> None:
         """Account for offsets that are not sent. Raises Unaccounted unless they are the next ones."""
         if skipped.first != self.next:
-            raise Unaccounted(f"offsets from {skipped.first} on do not follow {self.next - 1}")
+            raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:

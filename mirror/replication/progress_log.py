@@ -216,7 +216,7 @@ class ProgressLog:
             outcome = await self._cluster.ask_controller(call)
             if outcome.error not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                 raise self._with_rights(outcome.error, "creating", outcome.message)
-            raise Unreachable(f"topic {self.topic} was just created")
+            raise Unreachable(f"topic {self.topic} was just created and is not ready yet")
         if topic.error and topic.error not in TRANSIENT:
             raise self._with_rights(topic.error, "describing")
         if topic.error or any(leader < 0 for leader, _ in topic.leaders):

@@ -212,5 +212,5 @@ class RestAdvice:
         try:
             return _ADVICE.validate_python({name: one for name, one in answer.items() if name in _FIELDS})
         except ValidationError as error:
-            wrong = counted(error.error_count(), "field is", "fields are")
-            raise DamagedState(f"cannot parse the sizing advice: {wrong} invalid") from error
+            wrong = counted(error.error_count(), "invalid field")
+            raise DamagedState(f"cannot parse the sizing advice: {wrong}") from error

@@ -35,9 +35,9 @@ _AWAY_SECONDS: Final = 60.0
 
 
 class Budgets:
-    """Computes error budgets, reading past measurements in small parts so that no turn takes long.
-    `most_days`: retention of measurements; 0 if only the windows of the rules can be read, not the whole
-    period of a budget."""
+    """Computes error budgets. Reads past measurements in small parts, so that no cycle of the monitor takes
+    long. `most_days`: days of measurements that can be read; 0 if only the short windows of the alert rules
+    can be read, not the whole period of a budget."""
 
     def __init__(
         self,

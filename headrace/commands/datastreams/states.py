@@ -38,7 +38,7 @@ PrefixArgument = Annotated[
     str, typer.Argument(help="Task prefix that the datastreams share; for an ungrouped datastream, its name.")
 ]
 PartitionsArgument = Annotated[
-    list[str], typer.Argument(help="Partitions, TOPIC:0,13,2, or TOPIC:* for all.")
+    list[str], typer.Argument(help="Partitions as TOPIC:0,2,13; TOPIC:* selects all partitions of the topic.")
 ]
 
 

@@ -104,7 +104,7 @@ class RecordWriter:
         loop.spawn(self._distribute(loop))
 
     async def _distribute(self, loop: Loop) -> None:
-        """Assign queued records to partitions; runs as a single instance, until the queue is empty."""
+        """Assign queued records to partitions until the queue is empty. At most one call runs at a time."""
         entries: deque[_PendingRecord] = deque()
         while True:
             self._take(entries)

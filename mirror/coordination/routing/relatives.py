@@ -1,4 +1,4 @@
-"""Topic names that can matter for one new datastream. Pure.
+"""Topic names to check for loops and doubled copies when a datastream is created. Pure.
 
 Copies have longer names than their source: names that copying may turn into one another share a stem. Names
 with other stems can neither return through the new datastream nor be written by it twice, so they need not be

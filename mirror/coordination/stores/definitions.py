@@ -154,7 +154,7 @@ class DefinitionStore:
                 noted, notes = notes, [] if creation is None else [self._note_of(creation, name)]
                 if noted == notes:
                     raise VersionConflict(
-                        f"{name} was checked concurrently with another change; retry"
+                        f"another datastream was changed while {name} was checked; retry"
                     ) from error
             else:
                 return StoredDatastream(datastream, 0)

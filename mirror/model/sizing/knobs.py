@@ -114,7 +114,7 @@ def _value(label: str, word: str, text: str) -> object:
 
 
 def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
-    """Return the choices in a datastream's metadata. Raises InvalidRequest."""
+    """Return the placement options in a datastream's metadata. Raises InvalidRequest."""
     return read_knobs(f"metadata {PLACEMENT}", metadata.get(PLACEMENT, ""))
 
 

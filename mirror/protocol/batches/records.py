@@ -110,7 +110,7 @@ def check_order(records: Sequence[Record], span: Span) -> None:
             raise CorruptData(f"records of the batch at offset {span.first} are not in offset order")
         expected = record.offset + 1
     if expected > span.next:
-        raise CorruptData(f"a record of the batch at offset {span.first} exceeds its last offset")
+        raise CorruptData(f"the batch at offset {span.first} has a record beyond its last offset")
 
 
 def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:

@@ -228,7 +228,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"capacity": {"bytes_per_second": 9, "messages_per_second": 0}}, "capacity of a task in messages"),
     ({"capacity": {"bytes_per_second": 9, "utilisation_percent": 0}}, "threshold"),
     ({"capacity": {"bytes_per_second": 9, "utilisation_percent": 101}}, "threshold"),
-    ({"capacity": {"bytes_per_second": 1, "utilisation_percent": 50}}, "no bytes per second"),
+    ({"capacity": {"bytes_per_second": 1, "utilisation_percent": 50}}, "0 bytes per second"),
     ({"limits": {"min_tasks": 5, "max_tasks": 2}}, "max_tasks 2 is below min_tasks 5"),
     ({"limits": {"max_partitions_per_task": 0}}, "max_partitions_per_task"),
     ({"limits": None}, "limits: Input should be a valid dictionary$"),

@@ -1,4 +1,4 @@
-"""Faults, and what the people on call should see of each."""
+"""Faults, and the pages and causes expected for each."""
 
 from __future__ import annotations
 

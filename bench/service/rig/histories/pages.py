@@ -27,13 +27,13 @@ class Page:
 
     @property
     def is_critical(self) -> bool:
-        """Return whether it pages somebody."""
+        """True for a critical alert that fires."""
         return self.is_firing and self.severity == "critical"
 
 
 @dataclass
 class Pages:
-    """Alerts in the order of their arrival. An alert that is sent again is no new one."""
+    """Alerts in the order of their arrival, without repetitions."""
 
     found: list[Page] = field(default_factory=list)
     firing: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Pages:
         return Reply()
 
     def since(self, moment: float) -> list[Page]:
-        """Return those that came since."""
+        """Return the alerts that arrived at `moment` or later."""
         return [one for one in self.found if one.at >= moment]
 
 

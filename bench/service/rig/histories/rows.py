@@ -1,4 +1,4 @@
-"""Rows of the table: what was seen of a fault, and whether that was right. Pure."""
+"""Rows of the table: observations of each fault, compared with the expected ones. Pure."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ HEADER: Final = (
 _LATE_PAGE_SECONDS: Final = 3.0
 """Time that a page takes from the decision to the receiver."""
 _MOST_APART: Final = 12.0
-"""Bad seconds that may be told too many or too few: a turn, a report and a part of the window."""
+"""Tolerated error of bad seconds: a cycle of the monitor, a report, and a part of the window."""
 _SHARE_APART: Final = 0.35
 OK: Final = "ok"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What should be seen of a fault: at most so many pages, and one of the causes in each incident."""
+    """Expected observations of a fault. `pages`: maximum; `causes`: allowed in each incident."""
 
     name: str
     pages: int
@@ -41,8 +41,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen. Moments are epoch seconds. `recovered`: end of the last interval in which records were
-    late, None if none were; `bad`: their seconds by datastream. `unrest`: what is still wrong."""
+    """Observations of a fault. Times are epoch seconds. `recovered`: end of the last interval in which
+    records were late, or None; `bad`: late seconds by datastream. `unrest`: remaining deviation."""
 
     began: float
     recovered: float | None
@@ -57,14 +57,14 @@ class Seen:
         return [page for page in self.pages if page.is_critical]
 
     def told(self, name: str) -> float:
-        """Return the bad seconds that the incidents of a datastream tell."""
+        """Return the bad seconds recorded in the incidents of a datastream."""
         return sum(
             float(incident["bad_seconds"]) for incident in self.incidents if incident["datastream"] == name
         )
 
 
 def problems(expected: Expected, seen: Seen) -> list[str]:
-    """Return what is not as it should be."""
+    """Return the deviations from the expectation."""
     found = []
     if len(seen.critical) > expected.pages:
         found.append(f"{len(seen.critical)} pages")

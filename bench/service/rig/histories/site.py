@@ -107,7 +107,7 @@ class Site:
         self.ask(lambda rest: rest.post("/v1/datastreams", body))
 
     def unrest(self) -> str:
-        """Return what is not as it should be while nothing happens; empty if all is."""
+        """Return the first deviation from normal operation; empty if there is none."""
         if not all(instance.address and instance.is_alive() for instance in self.instances.values()):
             return "an instance is away"
         plan = self.get("/v1/plan")["tasks"]
@@ -126,7 +126,7 @@ class Site:
         return ""
 
     def calm(self, patience: float = 240.0) -> str:
-        """Wait until nothing is wrong; return what still is when patience ends."""
+        """Wait for normal operation. Return the deviation that remains after `patience` seconds."""
         found = "not looked yet"
 
         def is_quiet() -> bool:

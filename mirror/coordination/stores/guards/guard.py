@@ -34,7 +34,7 @@ class Guard:
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return the changes that make a transaction fail after a concurrent change of the same names."""
+        """Return the operations with which a transaction fails if the same names were changed meanwhile."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()
