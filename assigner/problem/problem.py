@@ -191,7 +191,7 @@ def usable_units(capacity: TaskCapacity) -> Ints:
     for unit, value in found:
         if value == 0:
             raise InvalidRequest(
-                f"{capacity.utilisation_percent} % of the capacity of a task is rounded to 0 {unit} per second",
+                f"{capacity.utilisation_percent} % of a task's capacity is rounded to 0 {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
     return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)
