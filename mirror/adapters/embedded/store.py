@@ -282,7 +282,7 @@ def _state_of(path: Path, payloads: Sequence[bytes]) -> State:
                 state, _ = apply(state, decode_command(record))
     except CorruptData as error:
         raise DamagedStore(
-            f"{path} contains records that this version cannot read ({error.message})",
+            f"this version cannot read the records of {path} ({error.message})",
             advice="run the version that wrote it, or move it away and import the latest"
             " headrace state export",
         ) from error
