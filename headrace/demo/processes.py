@@ -70,10 +70,12 @@ class DemoProcesses:
             admin.create(TopicDescription(name, partitions, settings=KEPT))
 
     def start_pipeline(self) -> None:
-        """Create Pinot's tables. Start the sampler, which measures the loads of partitions, and the Spark
-        job, which loads the measurements into the tables."""
+        """Create Pinot's tables and start the Spark job, which loads the sampler's measurements into them."""
         self.run_command("pinot", "apply")
         self._hold("spark-job", "pmp", "run")
+
+    def start_sampler(self) -> None:
+        """Start the sampler, which measures the loads of partitions."""
         self._hold("sampler", "pmp", "sampler", "--cluster", "source")
 
     def start_instances(self) -> None:

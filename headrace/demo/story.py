@@ -51,8 +51,8 @@ class DemoStory:
         self._client.close()
 
     def create_datastream(self) -> None:
-        """Create the datastream over REST, without a load provider: the first plan is by count. The leader's
-        monitor must not change that yet."""
+        """Create the datastream over REST. Loads are unknown, because the sampler starts later, so the first
+        plan is by count; the leader's monitor must not change that yet."""
         self._let_the_monitor_act(False, "placement by count is shown first")
         self._client.post(
             "/v1/datastreams",
@@ -61,7 +61,6 @@ class DemoStory:
                 "source": {"cluster": "source", "topics": "|".join(TOPICS)},
                 "destination": {"cluster": "destination", "name": "mirror.*"},
                 "limits": {"min_tasks": 2},
-                "placement": {"load_provider": "none"},
                 "objective": {"milliseconds": OBJECTIVE_MS},
                 "metadata": {"owner": "demo"},
             },
@@ -77,19 +76,17 @@ class DemoStory:
 
     def by_count(self) -> None:
         """Measure the load per task under placement by count."""
-        self._recent_loads()
-        self._pause(9)  # a whole window after the traffic began
+        self._processes.start_sampler()
+        self._until("Pinot has load samples", self._watch.sampled)
+        self._pause(9)
         loads = self._recent_loads()
         self._findings.task_loads.append(task_loads("before: placed by count", plan_of(self._client), loads))
         self._show_loads()
         self._find_hot_partitions()
 
     def by_load(self) -> None:
-        """Give the datastream its load provider, and rebalance fully by load, after a dry run."""
-        change = {"placement": {}, "reason": "its load is measured"}
-        self._client.patch(f"/v1/datastreams/{DATASTREAM}", change, "*")
-        self._until("the leader knows the loads", self._loads_are_known)
-        body: dict[str, Any] = {"datastream": DATASTREAM, "full": True, "reason": "loads are known"}
+        """Rebalance fully by load, after a dry run."""
+        body: dict[str, Any] = {"datastream": DATASTREAM, "full": True, "reason": "first loads are known"}
         preview = self._client.post("/v1/rebalance", body | {"dry_run": True})
         self._echo(f"dry run: {preview['sentence']}")
         before = plan_of(self._client)["epoch"]
@@ -248,10 +245,6 @@ class DemoStory:
         plan = plan_of(self._client)
         expected = sum(TOPICS.values())
         return plan if sum(len(task["partitions"]) for task in plan["tasks"]) == expected else None
-
-    def _loads_are_known(self) -> bool:
-        clusters = self._client.get("/v1/loads")["clusters"]
-        return any(cluster["state"] == "known" for cluster in clusters)
 
     def _newer_plan(self, epoch: int) -> Mapping[str, Any] | None:
         plan = plan_of(self._client)

@@ -11,6 +11,7 @@ from headrace.demo.claims import LatencyPhase, TaskLoads
 from headrace.demo.scenario import DATASTREAM, USABLE
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
+from mirror.errors import HeadraceError
 from mirror.model.metrics import percentile_ms
 from pinot.client import PinotClient
 from pinot.partitions.loads import partition_rates
@@ -82,6 +83,13 @@ class Watch:
             }
             for row in offending_partitions(self._client, "source", when, USABLE)
         ]
+
+    def sampled(self) -> bool:
+        """Return whether Pinot has loads of partitions yet."""
+        try:
+            return any(rate > 0 for rate in self.partition_loads(15).values())
+        except HeadraceError:
+            return False
 
 
 def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) -> TaskLoads:

@@ -17,9 +17,9 @@ INTRODUCTION: Final = (
 
 PARTS: Final[Mapping[str, str]] = {
     "start_stack": "starting ZooKeeper, two Kafka clusters and Pinot",
-    "start_service": "starting the sampler, its Spark job, two instances of Headrace, and the traffic",
-    "create_datastream": "creating a mirror of three topics, placed by count, without a load provider",
-    "by_count": "measuring the load of every partition; a Pinot query finds the hot ones",
+    "start_service": "starting a Spark job for measurements, two instances of Headrace, and the traffic",
+    "create_datastream": "creating a mirror of three topics; loads are unknown: placement by count",
+    "by_count": "starting the sampler, which measures every partition; a Pinot query finds the hot ones",
     "by_load": "rebalancing by load: as many tasks as required, none above its capacity",
     "settled": "measuring the latency in normal operation against the objective of the datastream",
     "shift": "moving traffic to other partitions: a task falls behind, the monitor must detect it and act",

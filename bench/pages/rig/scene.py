@@ -80,6 +80,7 @@ class Scene:
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=processes.addresses["source"]))
         admin.create(TopicDescription(_PAYMENTS, len(_PAYMENT_RATES), settings=KEPT))
         processes.start_pipeline()
+        processes.start_sampler()
         self._write_past()
         processes.start_instances()
         reason = "rebalances require an approval during the sale"
