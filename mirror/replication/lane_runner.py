@@ -28,14 +28,7 @@ from mirror.lane.lifecycle import (
     pause_again,
 )
 from mirror.lane.progress import LaneProgress
-from mirror.model.datastreams.lanes import (
-    LaneEvent,
-    LaneKey,
-    LanePaused,
-    LaneResumed,
-    LaneStopped,
-    PauseCause,
-)
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import Sender
@@ -90,7 +83,7 @@ class LaneRunner:
         self.bench = bench
         self.lanes: dict[LaneKey, LiveLane] = {}
         self.events: list[LaneEvent] = []
-        self.log = LaneLog()
+        self.log = LaneLog(lambda event: self.events.append(event), bench.loop.now)  # noqa: PLW0108 - the list is replaced
         self.to_start: dict[LiveLane, None] = {}
         self.stopping: dict[LiveLane, None] = {}
         """Drained lanes, which stop once their checkpoint is durable."""
@@ -190,12 +183,10 @@ class LaneRunner:
 
     def _report_paused(self, lane: LiveLane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
-        self.log.waits(lane.spec, lane.pause.reason, self.bench.loop.now(), lane.pause.cause)
-        self.events.append(LanePaused(lane.key, lane.pause.reason, lane.pause.cause))
+        self.log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
 
     def _report_resumed(self, lane: LiveLane) -> None:
-        self.log.copies(lane.key, self.bench.loop.now())
-        self.events.append(LaneResumed(lane.key))
+        self.log.copies(lane.key)
 
     def set_aside(self, lane: LiveLane, error: Exception) -> None:
         """Pause the lane because one of its steps failed, and free its memory."""
@@ -411,7 +402,7 @@ class LaneRunner:
         for waiting in (self.dirty, self.stopping, self.failing):
             waiting.pop(lane, None)
         self.lanes.pop(lane.key, None)
-        self.log.copies(lane.key, self.bench.loop.now())
+        self.log.stopped(lane.key)
         self.bench.release_progress(lane.spec.destination, lane.key)
         if self.bench.identity.keeps_reports:
             self.final.append(report_of(lane, self.bench.loop.now()))

@@ -15,7 +15,7 @@ from typing import Final
 from mirror.client.log_reader import fetch_once
 from mirror.errors import HeadraceError
 from mirror.lane.lifecycle import LaneState
-from mirror.model.datastreams.lanes import LanePaused, LaneResumed, PauseCause
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
@@ -55,7 +55,7 @@ class OpenTransactionWatch:
         self._held.pop(lane, None)
         if lane.held_by:
             lane.held_by = ""
-            self._runner.events.append(LaneResumed(lane.key))
+            self._runner.log.copies(lane.key)
 
     def pump(self, now: float) -> None:
         """Report the lanes that have been blocked for too long."""
@@ -109,8 +109,7 @@ class OpenTransactionWatch:
         transactions = await self._transactions(lane)
         if lane in self._held:
             lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
-            self._runner.log.waits(lane.spec, lane.held_by, self._runner.bench.loop.now())
-            self._runner.events.append(LanePaused(lane.key, lane.held_by, PauseCause.OPEN_TRANSACTION))
+            self._runner.log.waits(lane.spec, lane.held_by, PauseCause.OPEN_TRANSACTION)
 
     async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
         cluster, place = self._runner.source(lane).cluster, lane.key.partition

@@ -7,19 +7,17 @@ failures, so lanes that copy normally cost nothing here.
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 from typing import Final
 
 from mirror.lane.lifecycle import ACTIVE, LaneState
 from mirror.lane.out_batch import OutBatch
-from mirror.model.datastreams.lanes import LanePaused, LaneResumed, PauseCause
+from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.causes import cause_of_silence
 
-_log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _LANES_A_SECOND: Final = 20_000
 """Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
@@ -76,20 +74,15 @@ class StallReporter:
         self._stalled[lane] = None
         if lane.stalled_by != reason:
             lane.stalled_by = reason
-            self._runner.log.waits(lane.spec, reason, self._bench.loop.now(), cause)
-            self._runner.events.append(LanePaused(lane.key, reason, cause))
+            self._runner.log.waits(lane.spec, reason, cause)
 
     def _resumed(self, lane: LiveLane) -> None:
         del self._stalled[lane]
         lane.stalled_by = ""
-        now = self._bench.loop.now()
         if lane.pause is not None and lane.state is not LaneState.STOPPED:
-            self._runner.log.waits(lane.spec, lane.pause.reason, now, lane.pause.cause)
-            self._runner.events.append(LanePaused(lane.key, lane.pause.reason, lane.pause.cause))
-            return
-        self._runner.log.copies(lane.key, now)
-        if lane.state in ACTIVE:
-            self._runner.events.append(LaneResumed(lane.key))
+            self._runner.log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
+        elif lane.state in ACTIVE:
+            self._runner.log.copies(lane.key)
 
     def _time(self, since: float, now: float) -> str:
         return utc_time(self._bench.clock.now_ms() - int((now - since) * 1000))

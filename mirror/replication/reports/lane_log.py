@@ -1,10 +1,12 @@
-"""Log lines about waiting lanes: one for each cause, with the number of lanes, however many wait for it."""
+"""Reports of waiting lanes: an event for each lane, and one log line for each cause with the number of
+lanes."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec, PauseCause
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, PauseCause
 from mirror.repeats import CauseReports, common_text
 from mirror.wording import counted, duration_text
 
@@ -12,23 +14,32 @@ _log = logging.getLogger(__name__)
 
 
 class LaneLog:
-    """Log of the lanes of one engine. Times are monotonic seconds."""
+    """Log of the lanes of one engine. `report`: called with each event. `now`: monotonic seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[LaneEvent], None], now: Callable[[], float]) -> None:
+        self._report = report
+        self._now = now
         self._causes = CauseReports[LaneKey]()
 
-    def waits(self, spec: LaneSpec, reason: str, now: float, cause: PauseCause = PauseCause.OTHER) -> None:
-        """Note that a lane pauses or waits for that reason. All reasons of a cluster that is away are one."""
+    def waits(self, spec: LaneSpec, reason: str, cause: PauseCause) -> None:
+        """Report that a lane pauses or waits for that reason. A cluster that is away is one cause, whatever
+        the reasons."""
         place = spec.key.partition
         _log.debug("lane %s waits: %s", place, reason)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}
         target = f"{spec.destination_topic}-{place.partition}"
         name = f"{cause} {away[cause]}" if cause in away else common_text(reason, str(place), target)
-        self._causes.affected(spec.key, name, reason, now)
+        self._causes.affected(spec.key, name, reason, self._now())
+        self._report(LanePaused(spec.key, reason, cause))
 
-    def copies(self, key: LaneKey, now: float) -> None:
-        """Note that a lane copies again or has stopped."""
-        self._causes.freed(key, now)
+    def copies(self, key: LaneKey) -> None:
+        """Report that a lane copies again."""
+        self.stopped(key)
+        self._report(LaneResumed(key))
+
+    def stopped(self, key: LaneKey) -> None:
+        """Note that a lane no longer waits. The caller reports why."""
+        self._causes.freed(key, self._now())
 
     def pump(self, now: float) -> None:
         """Write the lines that are due."""

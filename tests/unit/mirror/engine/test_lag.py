@@ -112,7 +112,9 @@ def test_positions_of_a_lane_in_time_are_withheld_until_one_is_different(fakes: 
     assert (last.checkpoint, last.end) == (50, 60)
 
 
-def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFakes) -> None:
+def test_what_an_open_transaction_hides_has_an_age_of_its_own(
+    new_fakes: NewFakes, caplog: pytest.LogCaptureFixture
+) -> None:
     fakes = new_fakes(options={"hanging_transaction_seconds": 10.0})
     copying(fakes)
     end = fakes.source.write_in_transaction("t", fakes.records(20, 5))
@@ -133,6 +135,8 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFake
     fakes.run_to("t", 31)
     metric, position = said(fakes)
     assert (metric.lag_records, metric.lag_ms, position.hidden_ms) == (0, 0, None)
+    fakes.run(2)
+    assert "1 lane no longer affected" in caplog.text
 
 
 @pytest.mark.deep
