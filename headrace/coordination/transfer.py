@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.coordination.document import ExportedState
+from mirror.coordination.store.tree import parent_of
 from mirror.coordination.stores import znodes
 from mirror.errors import IllegalTransition, NewerFormat
 from mirror.model.nodes import NodeDeletion
@@ -54,7 +55,7 @@ def import_state(nodes: NodeStore, state: ExportedState) -> None:
         nodes.create(znodes.IMPORT)
     for folder, number in state.next_numbers.items():
         nodes.create(folder, state.nodes.get(folder, b""))
-        _advance(nodes, folder, number - sum(_parent(path) == folder for path in state.nodes))
+        _advance(nodes, folder, number - sum(parent_of(path) == folder for path in state.nodes))
     others = [(path, data) for path, data in state.nodes.items() if path not in state.next_numbers]
     nodes.create_all(sorted(others, key=lambda one: one[0].count("/")))
     nodes.delete(znodes.IMPORT)
@@ -101,7 +102,3 @@ def _advance(nodes: NodeStore, folder: str, steps: int) -> None:
         for start in range(0, len(paths), znodes.MOST_CHANGES):
             nodes.change_together([NodeDeletion(path) for path in paths[start : start + znodes.MOST_CHANGES]])
         steps -= len(paths)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
