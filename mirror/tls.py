@@ -23,16 +23,20 @@ class ReloadingContext(ssl.SSLContext):
     use. Thread-safe.
     """
 
-    def __new__(cls, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> ReloadingContext:
+    def __new__(
+        cls, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
+    ) -> ReloadingContext:
         """Create the object; SSLContext expects a protocol, so the arguments are ignored here."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
-    def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> None:
+    def __init__(
+        self, make: Callable[[], ssl.SSLContext], files: Sequence[str], certificate_file: str = ""
+    ) -> None:
         """Build the first context. Empty names in `files` are ignored. Raises ConfigError like `make`."""
         self._make = make
         self._files = [file for file in files if file]
-        self.certificate_file = files[1] if len(files) > 1 else ""
-        """File of our certificate; empty for none."""
+        self.certificate_file = certificate_file
+        """File of our certificate for errors; empty for none."""
         self._lock = threading.Lock()
         self._stamps = stamps_of(self._files)
         self._newest = make()
@@ -60,6 +64,11 @@ class ReloadingContext(ssl.SSLContext):
                 else:
                     _log.info("TLS files %s reloaded", names)
             return self._newest
+
+
+def certificate_file_of(context: ssl.SSLContext | None) -> str:
+    """Return the file of our certificate; empty for none."""
+    return context.certificate_file if isinstance(context, ReloadingContext) else ""
 
 
 def client_context(

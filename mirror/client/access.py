@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.protocol.control.cluster import Endpoint
 from mirror.protocol.control.sasl import SaslAccess
-from mirror.tls import ReloadingContext, client_context
+from mirror.tls import ReloadingContext, certificate_file_of, client_context
 from mirror.tokens import token_from_file
 
 
@@ -38,14 +38,13 @@ class ClusterAccess:
             if self.sasl.username:
                 return f"User:{self.sasl.username}"
             return "the subject of the token" if self.sasl.token else "the Kerberos principal of this client"
-        if isinstance(self.tls, ReloadingContext) and self.has_certificate:
-            return f"the subject of {self.tls.certificate_file}"
-        return "User:ANONYMOUS"
+        file = certificate_file_of(self.tls)
+        return f"the subject of {file}" if file else "User:ANONYMOUS"
 
     @property
     def has_certificate(self) -> bool:
         """True if we have a client certificate."""
-        return isinstance(self.tls, ReloadingContext) and bool(self.tls.certificate_file)
+        return bool(certificate_file_of(self.tls))
 
     def check(self, server: Endpoint) -> None:
         """Raise Unreachable for a listener that brokers may not advertise."""
@@ -80,9 +79,8 @@ def tls_context(files: TlsFiles) -> ReloadingContext:
 
     Raises ConfigError.
     """
-    return ReloadingContext(
-        lambda: _context_of(files), (files.ca_file, files.certificate_file, files.key_file)
-    )
+    names = files.ca_file, files.certificate_file, files.key_file
+    return ReloadingContext(lambda: _context_of(files), names, files.certificate_file)
 
 
 def _context_of(files: TlsFiles) -> ssl.SSLContext:

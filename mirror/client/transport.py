@@ -19,7 +19,7 @@ from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
-from mirror.tls import ReloadingContext, validity_text
+from mirror.tls import certificate_file_of, validity_text
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ async def _encrypt(
         while True:
             try:
                 wrapped.do_handshake()
-                return TlsTransport(wrapped, _certificate_file(tls))
+                return TlsTransport(wrapped, certificate_file_of(tls))
             except ssl.SSLWantReadError:
                 await _ready(loop, wrapped, READ, deadline)
             except ssl.SSLWantWriteError:
@@ -291,14 +291,10 @@ async def _encrypt(
         ) from error
     except OSError as error:
         wrapped.close()
-        raise _failed_handshake(name, error, _certificate_file(tls)) from error
+        raise _failed_handshake(name, error, certificate_file_of(tls)) from error
     except BaseException:
         wrapped.close()
         raise
-
-
-def _certificate_file(tls: ssl.SSLContext) -> str:
-    return tls.certificate_file if isinstance(tls, ReloadingContext) else ""
 
 
 def _failed_handshake(name: str, error: OSError, certificate_file: str) -> HeadraceError:
