@@ -121,15 +121,8 @@ class CertificateValidity(NamedTuple):
         return None if self.until_ms is None else (self.until_ms - now_ms) / 1000
 
 
-class Validity(NamedTuple):
-    """Period of a certificate. Epoch milliseconds."""
-
-    subject: str
-    until_ms: int
-
-
-def validity_of(file: str) -> list[Validity]:
-    """Return the validity of each certificate in a PEM file, in order.
+def expiry_times(file: str) -> list[int]:
+    """Return the end of the validity (epoch ms) of each certificate in a PEM file, in order.
 
     Raises ConfigError for a file without readable certificates.
     """
@@ -139,16 +132,13 @@ def validity_of(file: str) -> list[Validity]:
         found = x509.load_pem_x509_certificates(Path(file).read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the certificates in {file}: {error}") from error
-    return [
-        Validity(one.subject.rfc4514_string(), int(one.not_valid_after_utc.timestamp() * 1000))
-        for one in found
-    ]
+    return [int(one.not_valid_after_utc.timestamp() * 1000) for one in found]
 
 
 def validity_text(file: str) -> str:
     """Return the file of our certificate and the end of its validity, for a sentence."""
     try:
-        until_ms = min(one.until_ms for one in validity_of(file))
+        until_ms = min(expiry_times(file))
     except ConfigError as error:
         return f"{file} ({error.message})"
     return f"{file} (valid until {datetime.fromtimestamp(until_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.settings import HeadraceSettings
 from mirror.errors import ConfigError
-from mirror.tls import CertificateValidity, validity_of
+from mirror.tls import CertificateValidity, expiry_times
 
 
 def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]:
@@ -15,7 +15,7 @@ def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]
         if not file:
             continue
         try:
-            ends = [one.until_ms for one in validity_of(file)]
+            ends = expiry_times(file)
         except ConfigError as error:
             yield CertificateValidity(name, file, None, error.message)
         else:
