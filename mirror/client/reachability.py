@@ -7,7 +7,8 @@ outage also wakes everything that waits for the cluster.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -89,46 +90,58 @@ class _Silence(NamedTuple):
     is_over: bool = False
 
 
+@dataclass(slots=True)
+class _Attempts:
+    """Connection attempts to an address. `since`: time since which none has succeeded, None if the last one
+    has; `under_way`: attempts that have not ended; `latest`: time at which one last began or ended; `error`:
+    of the last failure."""
+
+    since: float | None = None
+    under_way: int = 0
+    latest: float = -inf
+    failures: int = 0
+    error: str = ""
+
+
 class Reachability:
     """Reachability of the brokers of one cluster. Times are monotonic seconds."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
-        self._failures: dict[Endpoint, int] = {}
-        self._trying: dict[Endpoint, float] = {}
-        self._attempts: dict[Endpoint, int] = {}
-        self._tried_at: dict[Endpoint, float] = {}
-        self._errors: dict[Endpoint, str] = {}
+        self._attempts: dict[Endpoint, _Attempts] = {}
         self._silences: dict[str, _Silence] = {}
         self._outages = RepeatedErrors[str]()
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
         """Record a connection attempt and return the seconds to wait before it."""
-        self._trying.setdefault(endpoint, self._continued(_name(endpoint), now))
-        self._attempts[endpoint] = self._attempts.get(endpoint, 0) + 1
-        self._tried_at[endpoint] = now
-        failures = self._failures.get(endpoint, 0)
+        attempts = self._attempts_of(endpoint)
+        if attempts.since is None:
+            attempts.since = self._continued(_name(endpoint), now)
+        attempts.under_way += 1
+        attempts.latest = now
+        failures = attempts.failures
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def ended(self, endpoint: Endpoint, now: float) -> None:
         """Record the end of a connection attempt, whatever its outcome."""
-        self._attempts[endpoint] = max(self._attempts.get(endpoint, 0) - 1, 0)
-        self._tried_at[endpoint] = now
+        attempts = self._attempts_of(endpoint)
+        attempts.under_way = max(attempts.under_way - 1, 0)
+        attempts.latest = now
 
     def failed(self, endpoint: Endpoint, error: HeadraceError, now: float) -> None:
         """Record a failed connection attempt."""
-        self._failures[endpoint] = min(self._failures.get(endpoint, 0) + 1, _MOST_DOUBLINGS)
-        self._errors[endpoint] = error.message
+        attempts = self._attempts_of(endpoint)
+        attempts.failures = min(attempts.failures + 1, _MOST_DOUBLINGS)
+        attempts.error = error.message
         kind = _SILENT if error.retriable else type(error).__name__
-        self._note_silence(_name(endpoint), self._trying.get(endpoint, now), now)
+        self._note_silence(_name(endpoint), now if attempts.since is None else attempts.since, now)
         self._note_outage(_name(endpoint), kind, error.message, now)
 
     def opened(self, endpoint: Endpoint, now: float) -> None:
         """Record an open connection whose broker has responded."""
-        self._failures.pop(endpoint, None)
-        self._trying.pop(endpoint, None)
-        self._errors.pop(endpoint, None)
+        attempts = self._attempts_of(endpoint)
+        attempts.since, attempts.failures, attempts.error = None, 0, ""
         self._note_end(_name(endpoint), now)
 
     def swept(
@@ -144,9 +157,10 @@ class Reachability:
         is asked nothing proves no end of an outage.
         """
         self._forget_untried(now)
-        attempted = {_name(endpoint) for endpoint in self._trying}
-        for endpoint, since in self._trying.items():
-            if now - since >= PATIENCE_SECONDS and endpoint not in self._errors:
+        attempted = set[str]()
+        for endpoint, since, error in self._unsuccessful():
+            attempted.add(_name(endpoint))
+            if now - since >= PATIENCE_SECONDS and not error:
                 self._note_outage(_name(endpoint), _SILENT, f"{_name(endpoint)} does not answer", now)
         for name, (since, how) in waiting.items():
             if now - since >= PATIENCE_SECONDS:
@@ -157,23 +171,25 @@ class Reachability:
 
     def _forget_untried(self, now: float) -> None:
         """Forget failures of addresses that nothing connects to any more: they are no outage."""
-        for endpoint in list(self._trying):
-            is_trying = self._attempts.get(endpoint, 0) > 0
-            if not is_trying and now - self._tried_at.get(endpoint, -inf) >= PATIENCE_SECONDS:
-                self._forget(endpoint)
+        for endpoint, attempts in list(self._attempts.items()):
+            is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
+            if attempts.since is not None and not is_trying:
+                del self._attempts[endpoint]
 
-    def _forget(self, endpoint: Endpoint) -> None:
-        self._trying.pop(endpoint, None)
-        self._errors.pop(endpoint, None)
-        self._failures.pop(endpoint, None)
-        self._attempts.pop(endpoint, None)
-        self._tried_at.pop(endpoint, None)
+    def _attempts_of(self, endpoint: Endpoint) -> _Attempts:
+        return self._attempts.setdefault(endpoint, _Attempts())
+
+    def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
+        """Yield the addresses to which no attempt has succeeded, since when, and the last error."""
+        for endpoint, attempts in self._attempts.items():
+            if attempts.since is not None:
+                yield endpoint, attempts.since, attempts.error
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
         """Keep only these brokers; no connections to others will be attempted."""
         kept = set(endpoints)
-        for endpoint in self._trying.keys() - kept:
-            self._forget(endpoint)
+        for endpoint in {one for one, _, _ in self._unsuccessful()} - kept:
+            del self._attempts[endpoint]
             self._outages.succeeded(_name(endpoint), 0.0)
         names = {_name(endpoint) for endpoint in kept}
         self._silences = {name: one for name, one in self._silences.items() if name in names}
@@ -190,9 +206,9 @@ class Reachability:
             began = self._began(name, due) if now - due >= PATIENCE_SECONDS else due
             if began < since:
                 since, reason = began, f"{name} {how}"
-        for endpoint, began in self._trying.items():
+        for endpoint, began, error in self._unsuccessful():
             if began < since:
-                since, reason = began, self._errors.get(endpoint, f"{_name(endpoint)} does not answer")
+                since, reason = began, error or f"{_name(endpoint)} does not answer"
         for name, one in self._silences.items():
             if not one.is_over and one.began < since and now - one.latest < _UNPROVEN_SECONDS:
                 since, reason = one.began, f"{name} does not answer"
@@ -211,8 +227,9 @@ class Reachability:
         """Return the start of a silence, given the time at which it was noticed again: a broker that answers
         nothing may accept another connection in the meantime."""
         former = self._silences.get(name)
-        is_same = former is not None and due <= former.latest + PATIENCE_SECONDS
-        return min(due, former.began) if former is not None and is_same else due
+        if former is None or due > former.latest + PATIENCE_SECONDS:
+            return due
+        return min(due, former.began)
 
     def take_returned(self) -> float | None:
         """Return the earliest start of the outages that ended since the last call; None if none ended."""
