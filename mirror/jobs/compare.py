@@ -290,18 +290,18 @@ async def compare(source: Side, target: Side, look: Look | None = None) -> Compa
     return result
 
 
-def _compare_next(_cursor: _Cursor, two: _Cursor, result: Comparison) -> None:
-    first, second = _cursor.whole(), two.whole()
+def _compare_next(one: _Cursor, two: _Cursor, result: Comparison) -> None:
+    first, second = one.whole(), two.whole()
     if first is not None and second is not None and _is_same(*first, *second):
         result.records += first[1].record_count
         result.equal_batches += 1
-        _cursor.skip()
+        one.skip()
         two.skip()
         return
-    _cursor.open()
+    one.open()
     two.open()
-    while _cursor.records and two.records and len(result.differences) < MOST_DIFFERENCES:
-        here, there = _cursor.records.pop(), two.records.pop()
+    while one.records and two.records and len(result.differences) < MOST_DIFFERENCES:
+        here, there = one.records.pop(), two.records.pop()
         if here.content == there.content:
             result.records += 1
         else:
