@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bench.tables import markdown, replace_between, text_between
+
 PAGE: Final = Path(__file__).parents[1] / "docs/operate/signals.md"
 BEGIN: Final = "<!-- situations: written by the test of that name -->"
 END: Final = "<!-- end of situations -->"
@@ -159,18 +161,14 @@ def _plain(texts: Iterable[str]) -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Return the table in Markdown."""
-    lines = [HEADER, ["---"] * len(HEADER), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(HEADER, rows)
 
 
 def write(rows: Iterable[Sequence[str]], page: Path = PAGE) -> None:
     """Update these rows in the table between the markers."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
     known = {row[0]: row for row in (*_rows_on(page), *rows)}
     all_rows = [known[situation] for situation in SITUATIONS if situation in known]
-    page.write_text(f"{before}{BEGIN}\n\n{table(all_rows)}\n\n{END}{after}", encoding="utf-8")
+    replace_between(page, BEGIN, END, table(all_rows))
 
 
 def situations_on(page: Path = PAGE) -> list[str]:
@@ -179,6 +177,5 @@ def situations_on(page: Path = PAGE) -> list[str]:
 
 
 def _rows_on(page: Path) -> list[tuple[str, ...]]:
-    part = page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    lines = [line for line in text_between(page, BEGIN, END).splitlines() if line.startswith("| ")]
     return [tuple(line.removeprefix("| ").removesuffix(" |").split(" | ")) for line in lines[2:]]

@@ -137,7 +137,7 @@ def _hot(datastream: Datastream, seen: OverviewData) -> int | None:
 def _latency(total: TopicSums) -> LatencyAnswer | None:
     if not total.batches:
         return None
-    source, fetch, queue, produce = (round(stage_m / total.batches, 1) for stage_m in total.stage_ms)
+    source, fetch, queue, produce = (round(stage_ms / total.batches, 1) for stage_ms in total.stage_ms)
     return LatencyAnswer(source=source, fetch=fetch, queue=queue, produce=produce)
 
 

@@ -12,25 +12,10 @@ from typing import Final, NamedTuple
 
 from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.sizing.advice import PastNeed
+from mirror.model.sizing.load_sums import LoadSums
 
 _EXACT: Final = 1e-9
 """Relative error of sums of floating-point numbers up to which a sum counts as a whole number of tasks."""
-
-
-class LoadSums(NamedTuple):
-    """Sums over the partitions of a group with a load in an hour; rates per second.
-
-    `alone`: partitions above the usable capacity of a task, which get a task each. `rest_bytes`,
-    `rest_messages`: sums of the others. `heavy`: those of the others that fill more than half of a task. The
-    sums of messages are 0 if unknown.
-    """
-
-    partitions: int
-    bytes: float
-    alone: int
-    rest_bytes: float
-    rest_messages: float
-    heavy: int
 
 
 class LeastTerms(NamedTuple):

@@ -192,13 +192,13 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
     return np.concatenate((chosen(places[:half], found[1]), chosen(places[half:], found[2])))
 
 
-def _lightest_pair(sums: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
+def _lightest_pair(one: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
     """Return the smallest sum of one of each that reaches `wanted`, and their masks; None if none does."""
-    partner = np.searchsorted(two[0], wanted - sums[0])
+    partner = np.searchsorted(two[0], wanted - one[0])
     possible = np.flatnonzero(partner < len(two[0]))
     if not len(possible):
         return None
-    totals = sums[0][possible] + two[0][partner[possible]]
+    totals = one[0][possible] + two[0][partner[possible]]
     position = int(totals.argmin())
     best = int(possible[position])
-    return int(totals[position]), int(sums[1][best]), int(two[1][partner[best]])
+    return int(totals[position]), int(one[1][best]), int(two[1][partner[best]])

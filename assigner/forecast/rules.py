@@ -64,13 +64,13 @@ class SeasonalRules:
         return np.concatenate([self._best(distances) for distances in _passes(ahead)])
 
     def _best(self, distances: Distances) -> Values:
-        text = self._candidates(distances)
-        errors = text - _each_moved(self._series, -distances)
+        candidates = self._candidates(distances)
+        errors = candidates - _each_moved(self._series, -distances)
         scores = _scores(np.abs(errors, out=errors), distances)
         scores[np.isnan(scores)] = _UNTRIED
-        scores[np.isnan(text)] = np.inf
+        scores[np.isnan(candidates)] = np.inf
         best = np.argmin(scores, axis=0)
-        return np.asarray(np.take_along_axis(text, best[None], axis=0)[0])
+        return np.asarray(np.take_along_axis(candidates, best[None], axis=0)[0])
 
     def _candidates(self, distances: Distances) -> Values:
         """Return the forecast of each rule: float64[rules, distances, hours]. The first rule is used while

@@ -115,12 +115,8 @@ class _Search:
         """Return the partitions that are displaced from home: those without a task first, then the
         heaviest."""
         displaced = np.flatnonzero(self._displaced_mask())
-        return [
-            int(one)
-            for one in displaced[
-                np.lexsort((displaced, -self._sizes[displaced], self.task_of[displaced] >= 0))
-            ]
-        ]
+        order = np.lexsort((displaced, -self._sizes[displaced], self.task_of[displaced] >= 0))
+        return [int(item) for item in displaced[order]]
 
     def cost(self) -> int:
         """Return the units displaced from home, plus a much larger cost for each partition without a task."""

@@ -222,26 +222,26 @@ class _Generation:
             found.update(self._columns[one] for one in pair if one in self._columns)
         return dict(found)
 
-    def _add(self, _kept_set: _KeptSet | _Pattern) -> bool:
-        if _kept_set in self._columns or not _kept_set:
+    def _add(self, column: _KeptSet | _Pattern) -> bool:
+        if column in self._columns or not column:
             return False
-        if not isinstance(_kept_set, _KeptSet) and sum(_kept_set) > self._grid.room:
+        if not isinstance(column, _KeptSet) and sum(column) > self._grid.room:
             return False
         entries: Counter[int] = Counter()
         cost, most = 0, len(self._question.sizes)
-        if isinstance(_kept_set, _KeptSet):
-            own, kept = self._own[_kept_set.task], list(_kept_set.items)
+        if isinstance(column, _KeptSet):
+            own, kept = self._own[column.task], list(column.items)
             level = self._grid.room - int(self._grid.above[kept].sum())
             if level < 0:
                 return False
             given = own[~np.isin(own, kept)]
-            entries.update({_kept_set.task: 1, self._all: 1, self._first_level + level: -1})
+            entries.update({column.task: 1, self._all: 1, self._first_level + level: -1})
             entries.subtract((self._first_weight + self._class_of[given]).tolist())
             cost, most = int(self._question.sizes[given].sum()), 1
         else:
-            entries.update((self._first_weight + np.searchsorted(self._weights, list(_kept_set))).tolist())
-            entries[self._first_level + sum(_kept_set)] += 1
-        self._columns[_kept_set] = self._program.add(PackingColumn(cost, dict(entries), most))
+            entries.update((self._first_weight + np.searchsorted(self._weights, list(column))).tolist())
+            entries[self._first_level + sum(column)] += 1
+        self._columns[column] = self._program.add(PackingColumn(cost, dict(entries), most))
         return True
 
     def _converge(self) -> int:

@@ -24,7 +24,7 @@ _PASSES: Final = 3
 _FIRST_CHOICES: Final = 6
 """Heaviest partitions that are tried as the first of a set."""
 _LARGEST_SET: Final = 8
-SOLVER_CELLS: int = 5_000
+SOLVER_CELLS: Final = 5_000
 """Partitions times tasks up to which the solver is used."""
 
 

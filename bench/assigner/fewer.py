@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +68,10 @@ def drifted(
 def measure(loads: PartitionLoads, home: npt.NDArray[np.int32], slack: float, cells: int) -> Score:
     """Plan once."""
     policy = replace(_LEAST, move_slack=slack)
-    fewer_moves.SOLVER_CELLS = cells
-    began = time.process_time()
-    answer = plan(loads, TaskCapacity(_USABLE, None, 100), TaskLimits(), policy, home)
-    seconds = time.process_time() - began
+    with patch.object(fewer_moves, "SOLVER_CELLS", cells):
+        began = time.process_time()
+        answer = plan(loads, TaskCapacity(_USABLE, None, 100), TaskLimits(), policy, home)
+        seconds = time.process_time() - began
     sizes = loads.rates[:, 0].astype(np.int64)
     bound = fewest_moves(sizes, home, answer.alive, _USABLE)
     ratio = answer.moved_bytes_per_second / answer.moved_lower_bound if answer.moved_lower_bound else 1.0

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import correlation, fmean, linear_regression, pstdev
 
 from bench.evaluation.records import WINDOW_SECONDS, HostLoad, PlanInForce, Recording, TaskLoad
 from mirror.model.metrics import percentile_ms
@@ -83,17 +83,11 @@ class Line:
 
 def line_through(points: Sequence[tuple[float, float]]) -> Line | None:
     """Return the line, or None if the points do not determine one: all have the same x."""
-    if not points:
+    if len({x for x, _ in points}) < 2:
         return None
-    mean_x, mean_y = (fmean(values) for values in zip(*points, strict=True))
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    if spread == 0:
-        return None
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
-    intercept = mean_y - slope * mean_x
-    total = sum((y - mean_y) ** 2 for _, y in points)
-    missed = sum((y - intercept - slope * x) ** 2 for x, y in points)
-    return Line(slope, intercept, 1 - missed / total if total else 1.0)
+    xs, ys = zip(*points, strict=True)
+    slope, intercept = linear_regression(xs, ys)
+    return Line(slope, intercept, correlation(xs, ys) ** 2 if len(set(ys)) > 1 else 1.0)
 
 
 def rate_by_tasks(recording: Recording, fleet: str) -> list[tuple[float, float]]:

@@ -46,7 +46,7 @@ def lines(recording: Recording) -> list[str]:
         rows.append(
             (
                 f"latency p{percent}, ms",
-                [UNKNOWN if found_m is None else f"{found_m:.0f}" for found_m in found_ms],
+                [UNKNOWN if one is None else f"{one:.0f}" for one in found_ms],
             )
         )
     rows.append(("task-hours", [f"{task_seconds(recording, fleet) / 3600:.2f}" for fleet in fleets]))

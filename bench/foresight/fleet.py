@@ -18,7 +18,6 @@ from typing import Final, cast
 import numpy as np
 
 from api.services import Services
-from assigner.advice.past import LoadSums
 from assigner.advice.settings import AdviceSettings
 from assigner.forecast.rules import DAY, WEEK
 from assigner.problem.loads import UNKNOWN_LOAD
@@ -35,6 +34,7 @@ from mirror.model.identifiers import ClusterRef, Epoch, InstanceName, TaskName
 from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.sizing.advice import Advice
+from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 from tests.builders import a_datastream
 from tests.fakes.clock import ManualClock

@@ -131,7 +131,7 @@ def _listed(address: str, path: str) -> tuple[list[str], list[float]]:
 def _are_ready(address: str) -> bool:
     with closing(_client(address)) as client:
         _, content = _answer(client, "GET", "/v1/datastreams")
-    return all(load["status"] == "READY" for load in json.loads(content))
+    return all(datastream["status"] == "READY" for datastream in json.loads(content))
 
 
 def _client(address: str) -> HTTPConnection:

@@ -21,6 +21,7 @@ from bench.service.rig.histories.faults import FAULTS, Fault, wanted
 from bench.service.rig.histories.rows import OK, Expected, Seen, row, table
 from bench.service.rig.histories.site import DATASTREAMS, Site, site
 from bench.service.rig.histories.truth import late_intervals, seconds_of
+from bench.tables import replace_between
 from stack.errors import NotInTime
 from stack.wait import wait_until
 
@@ -55,9 +56,7 @@ def main() -> None:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Replace the table between the markers of the page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    replace_between(page, BEGIN, END, text)
 
 
 def _row(site: Site, fault: Fault, folder: Path) -> tuple[str, ...]:

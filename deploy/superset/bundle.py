@@ -241,12 +241,11 @@ def _position(usable: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "DASHBOARD_VERSION_KEY": "v2",
         "ROOT_ID": {"id": "ROOT_ID", "type": "ROOT", "children": ["GRID_ID"]},
-        "GRID_ID": _component("GRID_ID", "GRID", ["ROOT_ID"]) | {"children": names},
+        "GRID_ID": _component("GRID_ID", "GRID", ["ROOT_ID"], children=names),
     }
     for name, row in zip(names, rows, strict=True):
-        found[name] = _component(
-            name, "ROW", ["ROOT_ID", "GRID_ID"], meta={"background": "BACKGROUND_TRANSPARENT"}
-        ) | {"children": [one["id"] for one in row]}
+        meta, children = {"background": "BACKGROUND_TRANSPARENT"}, [one["id"] for one in row]
+        found[name] = _component(name, "ROW", ["ROOT_ID", "GRID_ID"], meta=meta, children=children)
         for one in row:
             found[one["id"]] = _component(
                 one["id"], one["type"], ["ROOT_ID", "GRID_ID", name], meta=one["meta"]

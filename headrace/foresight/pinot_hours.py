@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 
-from assigner.advice.past import LoadSums, half_of
+from assigner.advice.past import half_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.foresight.history import HOUR_MS, AskLoads
 from headrace.foresight.sums import AskSums, SumQuery
 from headrace.settings import HeadraceSettings
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import PartitionLoad
+from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
 from pinot.partitions.loads import partition_rates
@@ -58,7 +59,6 @@ def sums_of_pinot(settings: HeadraceSettings) -> AskSums:
         size = capacity.usable_bytes_per_second
         room = TaskRoom(size, capacity.usable_messages_per_second, half_of(size))
         with closing(PinotClient(settings.pinot)) as client:
-            found = hourly_sums(client, name, TimeRange(since_ms, until_ms), query.topics, room)
-        return {hour: LoadSums(*sums) for hour, sums in found.items()}
+            return hourly_sums(client, name, TimeRange(since_ms, until_ms), query.topics, room)
 
     return ask

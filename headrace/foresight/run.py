@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from api.services import Services
-    from assigner.advice.past import LoadSums
     from assigner.what_if.document import Fallback
     from headrace.foresight.history import Loads
     from mirror.instance.loads.assessments import Assessment
     from mirror.model.datastreams.datastream import Datastream
     from mirror.model.identifiers import ClusterRef, GroupName
+    from mirror.model.sizing.load_sums import LoadSums
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from assigner.advice.past import LoadSums
 from headrace.foresight.history import DAY, HOUR_MS
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import TaskCapacity
+from mirror.model.sizing.load_sums import LoadSums
 
 _FORGIVEN: Final = 3
 """Failures in one turn after which a cluster is not queried again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -25,7 +26,7 @@ from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.instance.loads.providers import chosen_sources
+from mirror.instance.loads.providers import GroupSources, chosen_sources
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadSource, TaskLimits, joint_limits
@@ -79,6 +80,16 @@ class Means:
 
 
 @dataclass(frozen=True)
+class _Groups:
+    """Groups of all datastreams. `needs`: their present needs."""
+
+    members: Mapping[GroupName, Sequence[Datastream]]
+    plan: Plan
+    sources: GroupSources
+    needs: Mapping[GroupName, GroupNeed]
+
+
+@dataclass(frozen=True)
 class _Member:
     """A group in a turn. `sizing`: None if none of its partitions is planned; `sums`: None if unknown, `why`
     with the reason."""
@@ -126,7 +137,8 @@ class ForesightTurn:
         the advice is recent: after a start they are a predecessor's. Raises HeadraceError.
         """
         self._round = None
-        return self._stored(list(self._present().values()), self._clock_ms(), None)
+        now_ms = self._clock_ms()
+        return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
         """Forecast, pass the expected loads to planning, and store the advice. Raises as `run`."""
@@ -226,47 +238,41 @@ class ForesightTurn:
         self._means.store.put(advice)
         return advice
 
-    def _present(self) -> dict[GroupName, GroupNeed]:
-        """Return the present need of each group, with the stored forecast of its hours that are not over."""
-        services, now_ms = self._means.services, self._clock_ms()
-        groups, plan, assessments = (
+    def _groups(self, now_ms: int) -> _Groups:
+        """Return the groups of all datastreams."""
+        services = self._means.services
+        members, plan, assessments = (
             groups_of(services.status.datastreams),
             services.plan(),
             services.assessments(),
         )
-        sources = chosen_sources(
-            (member for members in groups.values() for member in members), self._means.provider
-        )
-        stored = self._means.store.read()
+        sources = chosen_sources(chain.from_iterable(members.values()), self._means.provider)
+        needs = {group: _present_need(group, plan, assessments.get(group), now_ms) for group in members}
+        return _Groups(members, plan, sources, needs)
+
+    def _present(self, now_ms: int) -> list[GroupNeed]:
+        """Return the present need of each group, with the stored forecast of its hours that are not over."""
+        groups, stored = self._groups(now_ms), self._means.store.read()
         before = {one.group: one for one in stored.groups} if stored else {}
-        found: dict[GroupName, GroupNeed] = {}
-        for group in groups:
-            need = _present_need(group, plan, assessments.get(group), now_ms)
-            known = before.get(group)
-            if group in sources.by_count:
+        found: list[GroupNeed] = []
+        for group in groups.members:
+            need, known = groups.needs[group], before.get(group)
+            if group in groups.sources.by_count:
                 need = replace(need, now=known.now if known and known.now else need.tasks, why="")
-            found[group] = _with_forecast(need, known, now_ms)
+            found.append(_with_forecast(need, known, now_ms))
         return found
 
     def _members(self, now_ms: int) -> dict[GroupName, _Member]:
         """Return the groups with the sums of their past hours."""
-        services = self._means.services
-        groups, plan, assessments = (
-            groups_of(services.status.datastreams),
-            services.plan(),
-            services.assessments(),
-        )
-        sources = chosen_sources(
-            (one for members in groups.values() for one in members), self._means.provider
-        )
+        groups = self._groups(now_ms)
+        sources = groups.sources
         if self._means.past is not None:
-            self._means.past.sums.begin(groups)
+            self._means.past.sums.begin(groups.members)
         found: dict[GroupName, _Member] = {}
-        for group, members in groups.items():
-            planned = plan.planned.get(group, frozenset())
-            need = _present_need(group, plan, assessments.get(group), now_ms)
+        for group, members in groups.members.items():
+            planned = groups.plan.planned.get(group, frozenset())
             sizing = self._sizing(members, planned) if planned else None
-            member = _Member(need, sources.of[group], group in sources.by_count, sizing)
+            member = _Member(groups.needs[group], sources.of[group], group in sources.by_count, sizing)
             found[group] = self._summed(member, now_ms)
         return found
 

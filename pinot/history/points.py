@@ -100,7 +100,7 @@ class LatencyStep(NamedTuple):
         """Mean time of a batch in each stage, in ms; None without batches."""
         if not self.batches:
             return (None,) * len(self.stages_ms)
-        return tuple(stages_m / self.batches for stages_m in self.stages_ms)
+        return tuple(stage_ms / self.batches for stage_ms in self.stages_ms)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ A response has one row for each hour, whatever the number of partitions. Convent
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from mirror.model.sizing.load_sums import LoadSums
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import Grain, bounds
 from pinot.partitions.rollups import HOUR_MS
@@ -33,21 +35,6 @@ class TaskRoom:
     half: float
 
 
-class HourSums(NamedTuple):
-    """Sums over the partitions with a load in an hour, by mean rates per second.
-
-    `alone`: number of partitions above the room of a task; `rest_…`: sums of the others; `heavy`: number of
-    the others above half of the room. Unknown message rates count as 0.
-    """
-
-    partitions: int
-    bytes: float
-    alone: int
-    rest_bytes: float
-    rest_messages: float
-    heavy: int
-
-
 _LOADS: Final = {
     Grain.HOURS: ("mean_bytes_per_second", "mean_messages_per_second"),
     Grain.SAMPLES: ("inflow_bytes_per_second", "messages_in_per_second"),
@@ -62,7 +49,7 @@ _UNIT_MS: Final = {Grain.HOURS: 1, Grain.SAMPLES: HOUR_MS}
 
 def hourly_sums(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str], room: TaskRoom
-) -> dict[int, HourSums]:
+) -> dict[int, LoadSums]:
     """Return the sums of each hour with a load, by start of the hour (epoch ms).
 
     From the rollups. Hours of the last day without a rollup come from the samples: the mean of all samples
@@ -98,8 +85,8 @@ def _sums(
     topics: Collection[str],
     room: TaskRoom,
     grain: Grain,
-) -> dict[int, HourSums]:
-    found: dict[int, HourSums] = {}
+) -> dict[int, LoadSums]:
+    found: dict[int, LoadSums] = {}
     ordered = sorted(topics)
     for first in range(0, len(ordered), TOPICS_AT_ONCE):
         rows = _rows(client, cluster, when, ordered[first : first + TOPICS_AT_ONCE], room, grain)
@@ -109,15 +96,8 @@ def _sums(
     return found
 
 
-def _added(hour_sums: HourSums, other: HourSums) -> HourSums:
-    return HourSums(
-        hour_sums.partitions + other.partitions,
-        hour_sums.bytes + other.bytes,
-        hour_sums.alone + other.alone,
-        hour_sums.rest_bytes + other.rest_bytes,
-        hour_sums.rest_messages + other.rest_messages,
-        hour_sums.heavy + other.heavy,
-    )
+def _added(sums: LoadSums, other: LoadSums) -> LoadSums:
+    return LoadSums(*map(operator.add, sums, other))
 
 
 @checked_rows
@@ -128,7 +108,7 @@ def _rows(
     topics: Sequence[str],
     room: TaskRoom,
     grain: Grain,
-) -> dict[int, HourSums]:
+) -> dict[int, LoadSums]:
     size, messages = _LOADS[grain]
     is_alone = f"{size} > %(room)s or {messages} > %(messages)s"
     given: dict[str, Value] = {
@@ -151,12 +131,12 @@ def _rows(
     return {int(row[0]) * _UNIT_MS[grain]: _row(row, grain) for row in answer.rows}
 
 
-def _row(row: Row, grain: Grain) -> HourSums:
+def _row(row: Row, grain: Grain) -> LoadSums:
     _, rows, partitions, total, alone, rest, messages, heavy = row
     if not math.isfinite(total + rest + messages):
         raise ValueError(f"the sum of all loads is {total}")
     share = partitions / rows if grain is Grain.SAMPLES else 1.0
-    return HourSums(
+    return LoadSums(
         int(partitions),
         total * share,
         round(alone * share),

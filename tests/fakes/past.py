@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from assigner.advice.past import LoadSums, sums_of
+from assigner.advice.past import sums_of
 from headrace.foresight.history import HOUR_MS, PastHours
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
 from headrace.foresight.turn import History
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import PartitionLoad
+from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 
 Hour = Mapping[TopicPartition, PartitionLoad]

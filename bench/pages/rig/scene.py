@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from headrace.console.client import RestClient
+from headrace.console.durations import HOUR_MS
 from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, KEPT, OBJECTIVE_MS, TOPICS, Rates, shifted_rates, usual_rates
 from headrace.demo.watch import Watch
@@ -30,7 +31,6 @@ from stack.wait import wait_until
 from tests.metrics_data import MetricsWorld, a_measurement, a_rollup
 
 SHOP: Final = "shop"
-_HOUR_MS: Final = 3_600_000
 _DAYS: Final = 14
 _PAYMENTS: Final = "payments"
 _PAYMENT_RATES: Final = {str(number): 12_000.0 for number in range(4)}
@@ -235,10 +235,10 @@ def _past_latencies(now_ms: int) -> Iterator[MirrorMetric]:
 def _past_loads(now_ms: int) -> Iterator[PartitionMetricHourly]:
     """Yield hourly loads with a daily cycle whose peak is now. Partitions without traffic carry nothing."""
     noise = random.Random(7)
-    this_hour = now_ms // _HOUR_MS * _HOUR_MS
+    this_hour = now_ms // HOUR_MS * HOUR_MS
     for hours in range(24 * _DAYS, 0, -1):
         share = (0.7 + 0.3 * math.cos(hours % 24 * math.pi / 12)) * noise.uniform(0.97, 1.03)
         for topic, rates in _scaled(_rates(usual_rates()), share).items():
             for number in range(_PARTITIONS[topic]):
                 rate = rates.get(str(number), 0.0)
-                yield a_rollup("source", number, this_hour - hours * _HOUR_MS, rate, topic)
+                yield a_rollup("source", number, this_hour - hours * HOUR_MS, rate, topic)

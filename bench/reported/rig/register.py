@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bench.tables import markdown, replace_between, text_between
+
 REPOSITORY: Final = Path(__file__).parents[3]
 PAGE: Final = REPOSITORY / "docs/comparison/bug-reports.md"
 FILE: Final = Path(__file__).with_name("situations.toml")
@@ -109,21 +111,15 @@ def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
         for one, label in ((HOLDS, "hold"), (FALLS_SHORT, "fall short"), (FAILS, "fail"))
     ]
     count = f"{len(found)} situations: {', '.join(parts)}."
-    lines = [
-        HEADER,
-        ["---"] * len(HEADER),
-        *(situation.row(verdicts[situation.id]) for situation in situations),
-    ]
-    return "\n".join([count, "", *(f"| {' | '.join(line)} |" for line in lines)])
+    rows = [situation.row(verdicts[situation.id]) for situation in situations]
+    return f"{count}\n\n{markdown(HEADER, rows)}"
 
 
 def block_on(page: Path = PAGE) -> str:
     """Return the text between the markers of the page."""
-    return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
+    return text_between(page, BEGIN, END)
 
 
 def write(text: str, page: Path = PAGE) -> None:
     """Replace the text between the markers of the page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    replace_between(page, BEGIN, END, text)

@@ -7,10 +7,11 @@ from itertools import product
 
 import pytest
 
-from assigner.advice.past import LoadSums, half_of, sums_of
+from assigner.advice.past import half_of, sums_of
 from mirror.model.load import PartitionLoad, TaskCapacity
+from mirror.model.sizing.load_sums import LoadSums
 from pinot.partitions.rollups import HOUR_MS
-from pinot.partitions.sums import HourSums, TaskRoom, hourly_sums
+from pinot.partitions.sums import TaskRoom, hourly_sums
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_metric, a_rollup, fresh_name
@@ -48,9 +49,9 @@ def test_sums_of_rollups_are_those_of_the_loads(metrics_world: MetricsWorld) -> 
     found = hourly_sums(metrics_world.client, cluster, WEEK, {"t", "it's ü", "none"}, ROOM)
     one = sums_of([PartitionLoad(size, messages) for size, messages in loads.values()], CAPACITY)
     assert one == LoadSums(6, 281.5, 2, 111.5, 20.0, 1)
-    assert LoadSums(*found[HOUR - HOUR_MS]) == one
-    assert LoadSums(*found[HOUR - 167 * HOUR_MS]) == one
-    assert found[HOUR - 30 * HOUR_MS] == HourSums(12, 563.0, 4, 223.0, 40.0, 2)
+    assert found[HOUR - HOUR_MS] == one
+    assert found[HOUR - 167 * HOUR_MS] == one
+    assert found[HOUR - 30 * HOUR_MS] == LoadSums(12, 563.0, 4, 223.0, 40.0, 2)
     assert len(found) == 3
     unlimited = hourly_sums(metrics_world.client, cluster, WEEK, {"t"}, TaskRoom(100, None, 50.0))
     assert unlimited[HOUR - HOUR_MS].alone == 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from assigner.advice.past import LeastTerms, LoadSums, least_tasks
+from assigner.advice.past import LeastTerms, least_tasks
 from assigner.advice.settings import AdviceSettings
 from assigner.planner import LoadPlanner
 from assigner.problem.loads import UNKNOWN_LOAD
@@ -25,6 +25,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.sizing.advice import Advice
+from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
 from tests.fakes.clock import ManualClock

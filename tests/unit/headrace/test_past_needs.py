@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from assigner.advice.past import LeastTerms, LoadSums, least_tasks, sums_of
+from assigner.advice.past import LeastTerms, least_tasks, sums_of
 from assigner.problem.loads import UNKNOWN_LOAD
 from assigner.problem.problem import Policy
 from assigner.what_if.document import Fallback
@@ -16,6 +16,7 @@ from headrace.foresight.needs import WEEK, PastNeeds, Sizing
 from headrace.foresight.sums import HourlySums
 from mirror.model.identifiers import GroupName
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
 
 GROUP: Final = GroupName("orders")

@@ -42,14 +42,10 @@ class Fault:
     is_excused: bool = False
 
 
-def _wait(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 def _kill(role: str, seconds: float) -> Act:
     def act(site: Site) -> None:
         site.servers[role].kill()
-        _wait(seconds)
+        time.sleep(seconds)
         site.servers[role].start()
 
     return act
@@ -60,7 +56,7 @@ def _freeze(role: str, seconds: float) -> Act:
         server: Server = site.servers[role]
         server.suspend()
         try:
-            _wait(seconds)
+            time.sleep(seconds)
         finally:
             server.resume()
 
@@ -77,13 +73,13 @@ def _create(site: Site) -> None:
         address, name, [Record(age % 2, None, b"." * 200, (), now_ms - _HISTORY_MS + age) for age in ages]
     )
     site.create(name, name, 1, objectives=[BUDGET])
-    _wait(25)
+    time.sleep(25)
     site.ask(lambda rest: rest.delete(f"/v1/datastreams/{name}"))
 
 
 def _pause(site: Site) -> None:
     site.ask(lambda rest: rest.post("/v1/datastreams/orders/pause", {"reason": "a look at the topic"}))
-    _wait(40)
+    time.sleep(40)
     site.ask(lambda rest: rest.post("/v1/datastreams/orders/resume"))
 
 
@@ -142,19 +138,19 @@ def _has_incident(site: Site) -> bool:
 
 def _throttle_by_us(site: Site) -> None:
     with _our_quota(site, 12_000):
-        _wait(40)
+        time.sleep(40)
 
 
 def _throttle_by_broker(site: Site) -> None:
     with _broker_quota(site, 6_000):
-        _wait(40)
+        time.sleep(40)
 
 
 def _die_inside(site: Site) -> None:
     """The source dies while the quota of a datastream has an incident open."""
     with _our_quota(site, 12_000):
         wait_until(lambda: _has_incident(site), 60, "an incident is open")
-        _wait(10)
+        time.sleep(10)
         _kill("source", 30)(site)
 
 
@@ -162,10 +158,10 @@ def _change_leader(site: Site) -> None:
     """The leader restarts while the quota of the destination has an incident open."""
     with _broker_quota(site, 6_000):
         wait_until(lambda: _has_incident(site), 60, "an incident is open")
-        _wait(5)
+        time.sleep(5)
         leader = site.leader()
         leader.terminate()
-        _wait(20)
+        time.sleep(20)
     leader.start()
 
 
@@ -178,12 +174,12 @@ def _worker(site: Site, act: Callable[[psutil.Process], None]) -> psutil.Process
 
 def _kill_worker(site: Site) -> None:
     _worker(site, psutil.Process.kill)
-    _wait(10)
+    time.sleep(10)
 
 
 def _freeze_worker(site: Site) -> None:
     worker = _worker(site, psutil.Process.suspend)
-    _wait(40)
+    time.sleep(40)
     if worker.is_running():
         worker.resume()
 
@@ -192,7 +188,7 @@ def _kill_instance(chosen: Callable[[Site], RunningInstance]) -> Act:
     def act(site: Site) -> None:
         instance = chosen(site)
         instance.kill()
-        _wait(25)
+        time.sleep(25)
         instance.start()
 
     return act
@@ -200,13 +196,13 @@ def _kill_instance(chosen: Callable[[Site], RunningInstance]) -> Act:
 
 def _freeze_instance(site: Site) -> None:
     with frozen(site.follower().pid):
-        _wait(30)
+        time.sleep(30)
 
 
 def _burst(site: Site) -> None:
     site.traffic.factors["orders"] = 20
     try:
-        _wait(30)
+        time.sleep(30)
     finally:
         site.traffic.factors.clear()
 
@@ -214,7 +210,7 @@ def _burst(site: Site) -> None:
 def _set_clocks(site: Site) -> None:
     site.traffic.clock_offset = -60.0
     try:
-        _wait(40)
+        time.sleep(40)
     finally:
         site.traffic.clock_offset = 0.0
 

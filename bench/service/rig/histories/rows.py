@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.service.rig.histories.pages import Page
+from bench.tables import markdown
 
 HEADER: Final = (
     "fault",
@@ -124,5 +125,4 @@ def _recovery(seen: Seen) -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Return the table in Markdown."""
-    lines = [HEADER, ["---"] * len(HEADER), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(HEADER, rows)

@@ -1,0 +1,21 @@
+"""Sums over the partitions of a group in an hour, from which a lower bound on its tasks follows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LoadSums(NamedTuple):
+    """Sums over the partitions of a group with a load in an hour; rates per second.
+
+    `alone`: partitions above the usable capacity of a task, which get a task each. `rest_bytes`,
+    `rest_messages`: sums of the others. `heavy`: those of the others that fill more than half of a task.
+    Unknown message rates count as 0.
+    """
+
+    partitions: int
+    bytes: float
+    alone: int
+    rest_bytes: float
+    rest_messages: float
+    heavy: int
