@@ -89,8 +89,8 @@ def told_dry_run(services: Services, requested: Any) -> Any:
         answer = kind.compute(services, Basis(services.previews), _asked(document))
     except errors.HeadraceError as error:
         known = next(one.__name__ for one in type(error).__mro__ if errors.kind_named(one.__name__))
-        message = error.message[: bounds.LONGEST_REASON]
-        return {"refused": {"kind": known, "message": message, "advice": error.advice}}
+        message, advice = errors.legible(error.message), errors.legible(error.advice)
+        return {"refused": {"kind": known, "message": message, "advice": advice}}
     return {"answer": answer.model_dump(mode="json")}
 
 
