@@ -69,7 +69,7 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.load import HOT_SHARE
-from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.causes.diagnosis import UNAVAILABLE, Cause, Diagnosis
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
@@ -105,7 +105,6 @@ _WAITS: Final = {
     State.SOURCE_AWAY: Cause.SOURCE_AWAY,
     State.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
 }
-_AWAY: Final = {Cause.SOURCE_BOUND: Cause.SOURCE_AWAY, Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY}
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
 """Multiple of the usual time from which on a response is missing rather than late."""
@@ -213,10 +212,10 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
         return None
     found = _unanswered(lane, limit_ms)
     usual_ms = 0.0
-    if lane.phases is not None and found in _AWAY:
+    if lane.phases is not None and found in UNAVAILABLE:
         usual_ms = lane.phases.fetch if found is Cause.SOURCE_BOUND else lane.phases.produce
     if longest >= max(_GONE_SECONDS, _USUAL * usual_ms / 1000):
-        found = _AWAY.get(found, found)
+        found = UNAVAILABLE.get(found, found)
     return None if found is Cause.UNKNOWN else found
 
 
