@@ -70,7 +70,7 @@ from typing import Final
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.load import HOT_SHARE
 from monitor.causes.diagnosis import UNAVAILABLE, Cause, Diagnosis
-from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
+from monitor.causes.evidence import LOSSES, BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
@@ -98,7 +98,6 @@ _ORIGINS: Final = {
     BacklogOrigin.WORKER: Cause.WORKER_LOST,
     BacklogOrigin.INSTANCE: Cause.INSTANCE_LOST,
 }
-_LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 _OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
 _WAITS: Final = {
     State.WAITING_FOR_TRANSACTION: Cause.OPEN_TRANSACTION,
@@ -223,7 +222,7 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or an operator's pause counts whatever the clusters do meanwhile."""
-    if lane.origin in _LOSSES:
+    if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
