@@ -45,7 +45,7 @@ class CheckedBodies:
             await self._app(scope, receive, send)
             return
         try:
-            body = await self._read(receive)
+            body = await received(receive, self._seconds, LARGEST, "the request body")
             if body is None:
                 return
             if len(body) <= _AT_ONCE:
@@ -58,23 +58,25 @@ class CheckedBodies:
         else:
             await self._app(scope, _again(body, receive), send)
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """Return the body, or None if the client disconnected. Raises BodyTooLate, BodyTooLarge."""
-        parts, size, has_more = list[bytes](), 0, True
-        try:
-            async with asyncio.timeout(self._seconds):
-                while has_more and size <= LARGEST:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    has_more = message.get("more_body", False)
-        except TimeoutError as error:
-            raise BodyTooLate(f"the request body did not arrive within {self._seconds:g} seconds") from error
-        if size > LARGEST:
-            raise BodyTooLarge("the request body is too large", advice=f"the limit is {LARGEST} bytes")
-        return b"".join(parts)
+
+async def received(receive: Receive, seconds: float, most: int, label: str) -> bytes | None:
+    """Return a body of at most `most` bytes, or None if the client disconnected. Raises BodyTooLate,
+    BodyTooLarge."""
+    parts, size, has_more = list[bytes](), 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while has_more and size <= most:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                has_more = message.get("more_body", False)
+    except TimeoutError as error:
+        raise BodyTooLate(f"{label} did not arrive within {seconds:g} seconds") from error
+    if size > most:
+        raise BodyTooLarge(f"{label} is too large", advice=f"the limit is {most} bytes")
+    return b"".join(parts)
 
 
 def _check(body: bytes) -> None:

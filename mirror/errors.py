@@ -59,6 +59,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
@@ -355,6 +356,13 @@ class AnswerTooLarge(AnalyticsError):
     """A response of Pinot is larger than `pinot.largest_answer_bytes`, after decompression."""
 
     retriable = False
+
+
+def kind_named(name: str) -> type[HeadraceError] | None:
+    """Return the class of an error by its name, as another process reported it; None if unknown. It can be
+    created from a message and advice."""
+    found = getattr(sys.modules[__name__], name, None)
+    return found if isinstance(found, type) and issubclass(found, HeadraceError) else None
 
 
 LONGEST_REASON: Final = 1_000

@@ -29,20 +29,6 @@ _MOST_DEFINITIONS: Final = 100_000
 _Answer = TypeVar("_Answer", RebalanceAnswer, ProposalAnswer, UpdatePlanAnswer)
 
 
-def _is_plain(kind: type[errors.HeadraceError]) -> bool:
-    """Return whether a message and advice make up the whole error."""
-    made = next(vars(one)["__init__"] for one in kind.__mro__ if "__init__" in vars(one))
-    return made in {vars(errors.HeadraceError)["__init__"], vars(errors.InvalidRequest)["__init__"]}
-
-
-_REFUSALS: Final[Mapping[str, type[errors.HeadraceError]]] = {
-    name: one
-    for name, one in vars(errors).items()
-    if isinstance(one, type) and issubclass(one, errors.HeadraceError) and _is_plain(one)
-}
-"""Errors that are relayed from the leader as they are; others as their nearest ancestor."""
-
-
 @dataclass(frozen=True)
 class Reply(Generic[_Answer]):
     """Response of the leader: an answer, or the error that it raised."""
@@ -84,7 +70,7 @@ class DryRun(Generic[_Answer]):
                 bounds.text(name, bounds.field(refused, name), bounds.LONGEST_REASON)
                 for name in ("kind", "message", "advice")
             )
-            return Reply(None, _REFUSALS.get(kind, errors.HeadraceError)(message, advice=advice))
+            return Reply(None, (errors.kind_named(kind) or errors.HeadraceError)(message, advice=advice))
         answer = bounds.mapping("the answer", bounds.field(found, "answer"))
         known = {name: one for name, one in answer.items() if name in self.model.model_fields}
         return Reply(self.model.model_validate(known))
@@ -102,9 +88,9 @@ def told_dry_run(services: Services, requested: Any) -> Any:
     try:
         answer = kind.compute(services, Basis(services.previews), _asked(document))
     except errors.HeadraceError as error:
-        known = next(one.__name__ for one in type(error).__mro__ if one.__name__ in _REFUSALS)
-        message = error.message[: bounds.LONGEST_REASON]
-        return {"refused": {"kind": known, "message": message, "advice": error.advice}}
+        known = next(one.__name__ for one in type(error).__mro__ if errors.kind_named(one.__name__))
+        message, advice = errors.legible(error.message), errors.legible(error.advice)
+        return {"refused": {"kind": known, "message": message, "advice": advice}}
     return {"answer": answer.model_dump(mode="json")}
 
 

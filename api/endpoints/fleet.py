@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
+from api.bodies import received
 from api.brooklin.diagnostics import status_element
 from api.dependencies import CredentialsDep, ServicesDep, SlowCallsDep
 from api.dry_runs.kinds import DRY_RUN, told_dry_run
-from api.errors import BodyTooLarge, BodyTooLate, LegibleJson
+from api.errors import LegibleJson
 from api.fleet.answers import (
     CLUSTER_LOADS,
     DIAGNOSTICS,
@@ -128,15 +129,9 @@ async def compute(
 
 async def _signed_body(request: Request, seconds: float) -> bytes:
     """Return the body if it is the signed one. Raises BodyTooLate, BodyTooLarge, InvalidRequest."""
-    body = b""
-    try:
-        with anyio.fail_after(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > MOST_BYTES:
-                    raise BodyTooLarge("the document of the query is too large")
-    except TimeoutError as error:
-        raise BodyTooLate(f"the document of the query did not arrive within {seconds:g} seconds") from error
+    body = await received(request.receive, seconds, MOST_BYTES, "the document of the query")
+    if body is None:
+        raise ClientDisconnect
     if not hmac.compare_digest(sha256(body).hexdigest(), request.query_params.get(DIGEST, "")):
         raise InvalidRequest("the document of the query is not the signed one")
     return body

@@ -27,7 +27,7 @@ async def movements(
     plan: Plan,
     datastreams: Sequence[Datastream],
 ) -> FleetMovement:
-    """FleetQuery each instance once, and combine the replies."""
+    """Query each instance once, and combine the replies."""
     replies = await AllInstances(services, fleet, live).ask(
         FleetQuery(MOVEMENT), lambda: own_topics(services), topics_read
     )

@@ -9,7 +9,7 @@ from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.movement.loss import backlog_share, seconds_to_loss
-from monitor.causes.evidence import BacklogOrigin
+from monitor.causes.evidence import LOSSES, BacklogOrigin
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
 from monitor.movement.states import LaneActivity, LaneFacts, LaneJudgement, MovementState
 
@@ -103,12 +103,12 @@ def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
 def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
     """Return the start of the backlog in epoch ms; None without a backlog."""
     origin = backlog_origin(lane, now, now_ms)
-    is_lost = origin in (BacklogOrigin.WORKER, BacklogOrigin.INSTANCE) and lane.loss is not None
-    at = lane.loss.at if is_lost and lane.loss is not None else lane.since
+    loss = lane.loss if origin in LOSSES else None
+    at = lane.since if loss is None else loss.at
     return None if origin is None or at is None else int(now_ms - (now - at) * 1000)
 
 
 def lost_instance(lane: LaneStatus, now: float, now_ms: int) -> str | None:
     """Return the instance whose loss has left the backlog; None for any other origin."""
-    is_lost = backlog_origin(lane, now, now_ms) is BacklogOrigin.INSTANCE
-    return lane.loss.instance if is_lost and lane.loss is not None else None
+    loss = lane.loss if backlog_origin(lane, now, now_ms) is BacklogOrigin.INSTANCE else None
+    return None if loss is None else loss.instance

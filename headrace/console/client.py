@@ -16,8 +16,14 @@ import httpx
 from api.addresses import is_loopback
 from headrace.console.access.caller import LARGEST_ANSWER_BYTES, ClientCredentials
 from headrace.console.resources import OPERATIONS
-from mirror import errors
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest, ServiceAnswerTooLarge, Unreachable
+from mirror.errors import (
+    ConfigError,
+    HeadraceError,
+    InvalidRequest,
+    ServiceAnswerTooLarge,
+    Unreachable,
+    kind_named,
+)
 from mirror.model.bounds import shown
 
 _T = TypeVar("_T")
@@ -290,13 +296,13 @@ def _error_of(response: httpx.Response) -> HeadraceError:
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")
-        kind = getattr(errors, body.get("kind", ""), None)
+        kind = kind_named(body.get("kind", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         away = response.status_code in _AWAY
         return (Unreachable if away else HeadraceError)(
             f"HTTP {response.status_code} from {response.request.url}"
         )
-    if isinstance(kind, type) and issubclass(kind, HeadraceError):
+    if kind is not None:
         return kind(message, advice=advice)
     return (InvalidRequest if response.is_client_error else HeadraceError)(message, advice=advice)
 

@@ -158,7 +158,7 @@ class Decision:
     `problems`: groups that could not be planned and keep their tasks. `impossible`: requests that cannot be
     fulfilled, by identity, with the error. `postponed`: identities of requests left to a later decision.
     `loads`, `capacities`: inputs of the planned groups. `last`: memory for the next decision, see
-    `World.last`. `move_reasons`: reason of each move. `task_changes`: added and removed tasks.
+    `World.last`. `move_reasons`: reason of each move. `task_changes`: tasks that a dry run shows.
     """
 
     plan: Plan | None

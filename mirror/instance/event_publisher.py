@@ -128,15 +128,15 @@ class DefinitionWriter:
         ended = outcome_entries(ended_stop(before.datastream, change.datastream, now_ms))
         return _Writing(change, before, replacement(before, change.datastream), (*entries, *ended), events)
 
-    def _write_alone(self, _writing: _Writing) -> None:
+    def _write_alone(self, writing: _Writing) -> None:
         try:
-            self._definitions.replace(_writing.before, _writing.change.datastream, _writing.entries)
+            self._definitions.replace(writing.before, writing.change.datastream, writing.entries)
         except (VersionConflict, NotFound) as error:  # modified concurrently; the next tick reads it
-            name = _writing.change.datastream.name
+            name = writing.change.datastream.name
             _log.info("datastream not changed", datastream=name, reason=str(error))
             self._look_again()
         else:
-            self._publish_events([_writing])
+            self._publish_events([writing])
 
     def _publish_events(self, made: Sequence[_Writing]) -> None:
         for one in made:

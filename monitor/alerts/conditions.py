@@ -362,14 +362,12 @@ class Conditions:
         self._recovered |= {key.datastream for key in ended if key.name == LATE.name}
         self._held = kept
 
-    def _is_held(self, _seen_condition: _SeenCondition, now: ClockReading) -> bool:
-        if _seen_condition.is_inherited and _seen_condition.alert.kind in OF_ITSELF:
-            return now.seconds - _seen_condition.seen < self._patience.before(_seen_condition.alert.kind)
-        if _seen_condition.alert.kind is LATE and _seen_condition.alert.datastream in self._recovered:
-            return _seen_condition.fires
-        return _seen_condition.fires and now.seconds - _seen_condition.seen < self._patience.after(
-            _seen_condition.alert.kind
-        )
+    def _is_held(self, condition: _SeenCondition, now: ClockReading) -> bool:
+        if condition.is_inherited and condition.alert.kind in OF_ITSELF:
+            return now.seconds - condition.seen < self._patience.before(condition.alert.kind)
+        if condition.alert.kind is LATE and condition.alert.datastream in self._recovered:
+            return condition.fires
+        return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _firing(self, now: ClockReading) -> list[Alert]:
         since = now.seconds - self._patience.burnt_seconds

@@ -41,6 +41,11 @@ class Cause(StrEnum):
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
 """Causes that another placement may remove."""
 _MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
+UNAVAILABLE: Final = {
+    Cause.SOURCE_BOUND: Cause.SOURCE_AWAY,
+    Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY,
+}
+"""Causes that turn out to be another one when a cluster still does not respond."""
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
 """Causes that are a backlog left by a past event."""
 

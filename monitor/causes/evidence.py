@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.datastreams.lanes import QuotaHold
 from monitor.movement.states import MovementState
@@ -39,6 +39,10 @@ class BacklogOrigin(StrEnum):
     """Its worker process was lost, and another one of the same instance has taken it over."""
     INSTANCE = "instance"
     """An instance, this or the former one, lost its ZooKeeper session."""
+
+
+LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
+"""Origins that are the loss of a process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.load import HOT_SHARE
-from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence, Phases
+from monitor.causes.diagnosis import UNAVAILABLE, Cause, Diagnosis
+from monitor.causes.evidence import LOSSES, BacklogOrigin, Evidence, LaneEvidence, Phases
 from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
@@ -98,14 +98,12 @@ _ORIGINS: Final = {
     BacklogOrigin.WORKER: Cause.WORKER_LOST,
     BacklogOrigin.INSTANCE: Cause.INSTANCE_LOST,
 }
-_LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 _OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
 _WAITS: Final = {
     State.WAITING_FOR_TRANSACTION: Cause.OPEN_TRANSACTION,
     State.SOURCE_AWAY: Cause.SOURCE_AWAY,
     State.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
 }
-_AWAY: Final = {Cause.SOURCE_BOUND: Cause.SOURCE_AWAY, Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY}
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
 """Multiple of the usual time from which on a response is missing rather than late."""
@@ -213,10 +211,10 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
         return None
     found = _unanswered(lane, limit_ms)
     usual_ms = 0.0
-    if lane.phases is not None and found in _AWAY:
+    if lane.phases is not None and found in UNAVAILABLE:
         usual_ms = lane.phases.fetch if found is Cause.SOURCE_BOUND else lane.phases.produce
     if longest >= max(_GONE_SECONDS, _USUAL * usual_ms / 1000):
-        found = _AWAY.get(found, found)
+        found = UNAVAILABLE.get(found, found)
     return None if found is Cause.UNKNOWN else found
 
 
@@ -224,7 +222,7 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or an operator's pause counts whatever the clusters do meanwhile."""
-    if lane.origin in _LOSSES:
+    if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
-from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, Cause, Diagnosis
+from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, UNAVAILABLE, Cause, Diagnosis
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
@@ -323,11 +323,7 @@ def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, fl
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 
 
-_EXACT: Final = {
-    Cause.SOURCE_BOUND.value: Cause.SOURCE_AWAY.value,
-    Cause.DESTINATION_BOUND.value: Cause.DESTINATION_AWAY.value,
-}
-"""Causes that turn out to be another one when a cluster still does not respond."""
+_EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items()}
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
 _AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE

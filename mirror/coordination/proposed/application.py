@@ -8,7 +8,6 @@ from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.sentences.move_reason import move_reasons
-from mirror.coordination.sentences.task_reason import task_changes
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import CoordinationError, IllegalTransition, Unreachable
 from mirror.model.plan import Plan, moves_between
@@ -55,9 +54,7 @@ def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_
     moves = moves_between(world.plan.tasks, found.tasks)
     shown = {proposal.group: answer_shown(proposal)}
     reasons = move_reasons(moves, shown, world.plan, world.live)
-    tasks = task_changes(world.plan, found.tasks, shown)
-    decision = Decision(found, found.reason, moves, shown, move_reasons=reasons, task_changes=tasks)
-    return Application(request, decision)
+    return Application(request, Decision(found, found.reason, moves, shown, move_reasons=reasons))
 
 
 def _is_in_force(proposal: Proposal, plan: Plan) -> bool:

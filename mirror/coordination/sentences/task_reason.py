@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mirror.coordination.stores.requests import MoveRequest, cause_of
 from mirror.model.identifiers import GroupName, TaskName
@@ -86,7 +87,7 @@ class _GroupChange:
             return self._of_count()
         return f"in place of it: {_listed(self.after.keys() - self.before.keys())}"
 
-    @property
+    @cached_property
     def _placed(self) -> frozenset[object]:
         return frozenset[object]().union(*(one.partitions for one in self.after.values()))
 

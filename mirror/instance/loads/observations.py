@@ -152,6 +152,6 @@ def _heavier(
         return whole
     theirs = frozenset[TopicPartition]().union(*others)
     loads = {one: load for one, load in whole.loads.items() if one not in theirs}
-    loads |= {their: lighter[their] for their in theirs if their in lighter}
+    loads |= {one: lighter[one] for one in theirs if one in lighter}
     newer = max(one, other, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))
