@@ -19,13 +19,13 @@ from monitor.alerts.catalogue import RESIZE
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
 from stack.traffic.writer import Traffic
+from tests.debian import ALERTMANAGER, PROMETHEUS
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream
 from tests.patience import wait_until
-from tests.prometheus_binaries import binary
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
@@ -54,7 +54,7 @@ def alertmanager(folder: Path, hook: HttpReceiver) -> Iterator[str]:
     file = folder / "alertmanager.yml"
     file.write_text(json.dumps({"route": route, "receivers": receivers}))
     command = [
-        str(binary("prometheus-alertmanager")),
+        ALERTMANAGER.required_path(),
         f"--config.file={file}",
         f"--storage.path={folder / 'alertmanager'}",
         f"--web.listen-address={LOOPBACK}:{port}",
@@ -83,7 +83,7 @@ def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[s
     }
     file.write_text(json.dumps(document))
     command = [
-        str(binary("prometheus")),
+        PROMETHEUS.required_path(),
         f"--config.file={file}",
         f"--storage.tsdb.path={folder / 'prometheus'}",
         f"--web.listen-address={LOOPBACK}:{port}",
@@ -136,8 +136,6 @@ def sees_metrics(url: str) -> bool:
 def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_joins(
     has_receiver: bool, new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
-    if binary("prometheus-alertmanager") is None:
-        pytest.skip("neither on the PATH nor from Debian: prometheus-alertmanager")
     name = fresh_name("static")
     make_topic(kafka_pair.source.address, name, PARTITIONS)
     settings = {
