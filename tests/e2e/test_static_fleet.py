@@ -19,6 +19,7 @@ from monitor.alerts.catalogue import RESIZE
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
 from stack.traffic.writer import Traffic
+from tests.alertmanagers import is_ready, running_alertmanager
 from tests.debian import ALERTMANAGER, PROMETHEUS
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
@@ -38,32 +39,11 @@ LIGHT, HEAVY = 1_000, 60_000
 OF_RULE: Final = "HeadraceInstancesNeeded"
 
 
-def responds(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-@contextmanager
-def alertmanager(folder: Path, hook: HttpReceiver) -> Iterator[str]:
-    """A real Alertmanager that posts to the receiver; yields its address."""
-    port = free_ports(1)[0]
+def alertmanager_configuration(hook: HttpReceiver) -> str:
+    """Return the configuration of an Alertmanager that posts to the receiver."""
     route = {"receiver": "hook", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
     receivers = [{"name": "hook", "webhook_configs": [{"url": hook.url, "send_resolved": True}]}]
-    file = folder / "alertmanager.yml"
-    file.write_text(json.dumps({"route": route, "receivers": receivers}))
-    command = [
-        ALERTMANAGER.required_path(),
-        f"--config.file={file}",
-        f"--storage.path={folder / 'alertmanager'}",
-        f"--web.listen-address={LOOPBACK}:{port}",
-        "--cluster.listen-address=",
-    ]
-    with ManagedProcess("alertmanager", command, {}, folder / "alertmanager.log", grace_seconds=5):
-        url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: responds(f"{url}/-/ready"), "Alertmanager listens")
-        yield url
+    return json.dumps({"route": route, "receivers": receivers})
 
 
 @contextmanager
@@ -90,7 +70,7 @@ def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[s
     ]
     with ManagedProcess("prometheus", command, {}, folder / "prometheus.log", grace_seconds=5):
         url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: responds(f"{url}/-/ready"), "Prometheus listens")
+        wait_until(lambda: is_ready(url), "Prometheus listens")
         yield url
 
 
@@ -150,7 +130,9 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
     }
     with ExitStack() as stack:
         hook, direct = (stack.enter_context(HttpReceiver()) for _ in range(2))
-        called = stack.enter_context(alertmanager(tmp_path, hook))
+        called = stack.enter_context(
+            running_alertmanager(ALERTMANAGER.required_path(), tmp_path, alertmanager_configuration(hook))
+        )
         if has_receiver:
             settings["monitor__alerts__alertmanagers__real__url"] = called
             settings["monitor__alerts__alertmanagers__real__refresh_seconds"] = "2"
