@@ -10,18 +10,26 @@ import httpx
 
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
+from tests.debian import ALERTMANAGER
 from tests.patience import wait_until
 
 
 @contextmanager
-def running_alertmanager(program: str, folder: Path, configuration: str) -> Iterator[str]:
-    """Yield the address of an Alertmanager that runs this program with this configuration file."""
+def running_alertmanager(folder: Path, configuration: str) -> Iterator[str]:
+    """Yield the address of an Alertmanager with this configuration file."""
     file, log = folder / "alertmanager.yml", folder / "alertmanager.log"
     file.write_text(configuration)
     (port,) = free_ports(1)
-    command = [program, f"--config.file={file}", f"--storage.path={folder / 'alertmanager'}"]
+    command = [
+        ALERTMANAGER.required_path(),
+        f"--config.file={file}",
+        f"--storage.path={folder / 'alertmanager'}",
+    ]
     command += [f"--web.listen-address={LOOPBACK}:{port}", "--cluster.listen-address="]
-    with ManagedProcess("alertmanager", command, {}, log, grace_seconds=10) as process:
+    process = ManagedProcess(
+        "alertmanager", command, {}, log, directory=ALERTMANAGER.directory, grace_seconds=10
+    )
+    with process:
         url = f"http://{LOOPBACK}:{port}"
         wait_until(lambda: is_ready(url) or not process.is_alive(), "Alertmanager listens")
         assert process.is_alive(), log.read_text()

@@ -19,10 +19,14 @@ class DebianProgram:
     """A program from the PATH or from a Debian package, which is fetched on demand.
 
     A failure to fetch a package is remembered until the caches are emptied.
+
+    `data`: absolute path of a folder of the package that the program reads. An unpacked program reads its
+    working directory instead, which must be `directory`.
     """
 
     name: str
     package: str
+    data: str = ""
 
     @property
     def _folder(self) -> Path:
@@ -31,6 +35,12 @@ class DebianProgram:
     @property
     def _failure(self) -> Path:
         return self._folder / "cannot"
+
+    @property
+    def directory(self) -> Path | None:
+        """Directory to run the program in; None for any."""
+        found = self._folder / self.data.lstrip("/")
+        return found if self.data and found.exists() else None
 
     def known_path(self) -> str | None:
         """Return the path if the program is already on this machine."""
@@ -79,15 +89,24 @@ class DebianProgram:
                 ["sh", "-c", "dpkg-deb -x *.deb ."],
             ):
                 subprocess.run(step, cwd=self._folder, check=True, capture_output=True, timeout=_SECONDS)
+            self._read_data_from_working_directory()
         except (OSError, subprocess.SubprocessError) as error:
             self._failure.write_text(str(error), encoding="utf-8")
-        others = (str(self._folder / name) for name in ("etc", "lib", "var", "usr/share"))
-        for made in (*folder.values(), *others):
+        others = ("etc", "lib", "var", *(() if self.data else ("usr/share",)))
+        for made in (*folder.values(), *(str(self._folder / name) for name in others)):
             shutil.rmtree(made, ignore_errors=True)
         for package in self._folder.glob("*.deb"):
             package.unlink()
 
+    def _read_data_from_working_directory(self) -> None:
+        """Replace the path in the program by a relative one of the same length: `.` and slashes."""
+        if self.data:
+            path, file = self.data.encode(), self._folder / "usr/bin" / self.name
+            file.write_bytes(file.read_bytes().replace(path, b".".ljust(len(path), b"/")))
+
 
 PROMETHEUS: Final = DebianProgram("prometheus", "prometheus")
 PROMTOOL: Final = DebianProgram("promtool", "prometheus")
-ALERTMANAGER: Final = DebianProgram("prometheus-alertmanager", "prometheus-alertmanager")
+ALERTMANAGER: Final = DebianProgram(
+    "prometheus-alertmanager", "prometheus-alertmanager", data="/usr/share/prometheus/alertmanager"
+)

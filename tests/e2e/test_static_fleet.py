@@ -20,7 +20,7 @@ from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
 from stack.traffic.writer import Traffic
 from tests.alertmanagers import is_ready, running_alertmanager
-from tests.debian import ALERTMANAGER, PROMETHEUS
+from tests.debian import PROMETHEUS
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.kafka_data import make_topic
@@ -130,9 +130,7 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
     }
     with ExitStack() as stack:
         hook, direct = (stack.enter_context(HttpReceiver()) for _ in range(2))
-        called = stack.enter_context(
-            running_alertmanager(ALERTMANAGER.required_path(), tmp_path, alertmanager_configuration(hook))
-        )
+        called = stack.enter_context(running_alertmanager(tmp_path, alertmanager_configuration(hook)))
         if has_receiver:
             settings["monitor__alerts__alertmanagers__real__url"] = called
             settings["monitor__alerts__alertmanagers__real__refresh_seconds"] = "2"

@@ -34,12 +34,13 @@ from monitor.alerts.deliveries.ports import RetryLater
 from monitor.alerts.settings import AlertmanagerSettings, MailSettings, WebhookSettings
 from stack.ports import LOOPBACK
 from tests.alertmanagers import running_alertmanager
+from tests.debian import ALERTMANAGER
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver, Reply, dripping
 from tests.fakes.mail_server import FILES, MailServer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs.example.com/runbooks/{alertname}/", "http://here:1")
-BINARY: Final = shutil.which("prometheus-alertmanager")
+HAS_ALERTMANAGER: Final = shutil.which(ALERTMANAGER.name) is not None
 AUTHORITY: Final = str(FILES / "authority.pem")
 NOBODY: Final = f"http://{LOOPBACK}:1"
 ROUTE: Final = 'route: {receiver: nobody}\nreceivers: [{name: "nobody"}]\n'
@@ -56,12 +57,10 @@ def a_notice(name: str = "orders", *, ended_ms: int | None = None, since_ms: int
     )
 
 
-@pytest.fixture(scope="module", params=["in its place", *(["itself"] if BINARY else [])])
+@pytest.fixture(scope="module", params=["in its place", *(["itself"] if HAS_ALERTMANAGER else [])])
 def alertmanager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if request.param == "itself":
-        assert BINARY is not None
-        server = running_alertmanager(BINARY, tmp_path_factory.mktemp("alertmanager"), ROUTE)
-        with server as url:
+        with running_alertmanager(tmp_path_factory.mktemp("alertmanager"), ROUTE) as url:
             yield url
     else:
         with CheckingAlertmanager() as checking:
