@@ -26,6 +26,7 @@ def traffic(address: str, rates: Mapping[str, Mapping[int, float]] | None = None
     finally:
         writer.stop()
         thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 def set_rates(writer: Traffic, rates: Mapping[str, Mapping[int, float]]) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +12,6 @@ import pytest
 from monitor.alerts.catalogue import LATE
 from monitor.records.record import Phase
 from stack.process.managed_process import ManagedProcess
-from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
@@ -23,9 +19,10 @@ from tests.kafka_data import make_topic, produce
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream, late_records, wait_until_caught_up
 from tests.on_call import heard, incidents, telling
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
@@ -46,22 +43,9 @@ def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> Mana
     return ManagedProcess(log.stem, command, {**instance.environment, **chosen}, log, grace_seconds=60)
 
 
-@contextmanager
-def traffic(address: str) -> Iterator[Traffic]:
-    writing = Traffic(address)
-    thread = threading.Thread(target=writing.run, name="traffic")
-    thread.start()
-    try:
-        yield writing
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
-
-
-def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
-    """Write at a high rate to these partitions, and at a low rate to all other ones."""
-    rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
-    writing.set_rates(json.dumps({name: rates}))
+def rates(heavy: set[int]) -> dict[int, float]:
+    """Return a high rate for these partitions, and a low rate for all other ones."""
+    return {number: HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
 
 
 def tasks(instance: RunningInstance) -> list[set[int]]:
@@ -93,7 +77,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
     with HttpReceiver() as former, HttpReceiver() as latter, ExitStack() as running:
         writing = running.enter_context(traffic(kafka_pair.source.address))
         together = set(sorted(next(one for one in tasks(instance) if len(one) > 1))[:2])
-        set_rates(writing, name, together)
+        set_rates(writing, {name: rates(together)})
         first = running.enter_context(monitor_of(instance, former, logs[0]))
         wait_until(lambda: f":{first.pid}" in holder(), "the first monitor holds the lease")
         second = running.enter_context(monitor_of(instance, latter, logs[1]))
@@ -107,7 +91,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         assert RESOLVED not in heard(latter, name), "resolved although only the monitor is frozen"
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
         wait_until(lambda: ASKED in logs[1].read_text(), "the second monitor requests a rebalance")
-        set_rates(writing, name, set())
+        set_rates(writing, {name: rates(set())})
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
         wait_until(lambda: RESOLVED in heard(latter, name), "the second monitor resolves the alert")
         closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "the incident is closed")

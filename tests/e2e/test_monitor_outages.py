@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import pytest
@@ -20,7 +18,6 @@ from pinot.schemas import Placement
 from pinot.tables import MIRROR_METRICS
 from stack.kafka import KafkaCluster
 from stack.pinot import PinotServer
-from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
@@ -28,31 +25,18 @@ from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, pinot_settings
 from tests.mirrored import create_datastream
 from tests.on_call import heard, incidents, telling, told_of
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair, NewKafka
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 2
-RATE: Final = 20_000.0
+RATES: Final = dict.fromkeys(range(PARTITIONS), 20_000.0)
 """Bytes per second of each partition."""
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
-
-
-@contextmanager
-def traffic(address: str, topic: str) -> Iterator[None]:
-    """Write to every partition within the context."""
-    writing = Traffic(address)
-    writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
-    thread = threading.Thread(target=writing.run, name="traffic")
-    thread.start()
-    try:
-        yield
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
 
 
 def monitor_says(instance: RunningInstance) -> str:
@@ -80,7 +64,7 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
     with ThreadPoolExecutor() as pool:
         source, destination = pool.map(new_kafka, ("source", "destination"))
     make_topic(source.address, name, PARTITIONS)
-    with HttpReceiver() as hook, traffic(source.address, name):
+    with HttpReceiver() as hook, traffic(source.address, {name: RATES}):
         instance = new_instance(
             "one",
             clusters__source__bootstrap_servers=source.address,
@@ -152,7 +136,7 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         make_topic(kafka_pair.destination.address, metrics)
         _apply_table(pinot, kafka_pair.destination, metrics)
         create_datastream(instance, name, name, objective={"milliseconds": 1})
-        running.enter_context(traffic(kafka_pair.source.address, name))
+        running.enter_context(traffic(kafka_pair.source.address, {name: RATES}))
         wait_until(lambda: FIRING in heard(hook, name), "an alert based on Pinot's measurements")
         assert "metrics topic" not in monitor_says(instance)
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,6 @@ from mirror.errors import HeadraceError
 from monitor.alerts.catalogue import RESIZE
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
-from stack.traffic.writer import Traffic
 from tests.alertmanagers import is_ready, running_alertmanager
 from tests.debian import PROMETHEUS
 from tests.e2e.conftest import NewInstance
@@ -29,6 +27,7 @@ from tests.mirrored import create_datastream
 from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 RULES: Final = Path(__file__).parents[2] / "deploy/prometheus/headrace.rules.yaml"
@@ -74,21 +73,8 @@ def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[s
         yield url
 
 
-@contextmanager
-def traffic(address: str, topic: str, rates: Mapping[str, float]) -> Iterator[Traffic]:
-    writer = Traffic(address)
-    writer.set_rates(json.dumps({topic: rates}))
-    thread = threading.Thread(target=writer.run, name="traffic")
-    thread.start()
-    try:
-        yield writer
-    finally:
-        writer.stop()
-        thread.join()
-
-
-def even(rate: float) -> dict[str, float]:
-    return {str(number): rate for number in range(PARTITIONS)}
+def even(rate: float) -> dict[int, float]:
+    return dict.fromkeys(range(PARTITIONS), rate)
 
 
 def told(hook: HttpReceiver) -> list[tuple[str, str]]:
@@ -141,10 +127,10 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
         seen = stack.enter_context(prometheus(tmp_path, called, targets))
         wait_until(lambda: sees_metrics(seen), "Prometheus scrapes")
         create_datastream(one, name, name)
-        writer = stack.enter_context(traffic(kafka_pair.source.address, name, even(LIGHT)))
+        writer = stack.enter_context(traffic(kafka_pair.source.address, {name: even(LIGHT)}))
         wait_until(lambda: needed(one) == 1, "the fleet is large enough")
         assert told(hook) == told(direct) == []
-        writer.set_rates(json.dumps({name: even(HEAVY)}))
+        set_rates(writer, {name: even(HEAVY)})
         wait_until(lambda: needed(one) > 1, "the fleet is too small")
         alert = RESIZE.name if has_receiver else OF_RULE
         wait_until(lambda: told(hook) == [(alert, "firing")], "Alertmanager tells it once")
