@@ -154,17 +154,12 @@ def new_world(
         world.stop()
 
 
-class Timetable:
-    """Prints how long each fault took to pass."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def after(self, what: str, *steps: Callable[[], object]) -> None:
-        begun = time.monotonic()
-        for step in steps:
-            step()
-        print(f"{what}: samples flow after {time.monotonic() - begun:.0f} s")
+def timed(what: str, *steps: Callable[[], object]) -> None:
+    """Run the steps, and print how long they took."""
+    begun = time.monotonic()
+    for step in steps:
+        step()
+    print(f"{what}: samples flow after {time.monotonic() - begun:.0f} s")
 
 
 def memory_mib(process: ManagedProcess) -> dict[str, list[int]]:
@@ -180,7 +175,6 @@ def memory_mib(process: ManagedProcess) -> dict[str, list[int]]:
 def test_no_death_of_a_spark_process_loses_or_doubles_a_sample(new_world: NewWorld) -> None:
     world = new_world()
     spark, job = world.spark, world.job
-    times = Timetable(world)
     spark.start()
     with world.writer.running():
         job.start()
@@ -189,29 +183,29 @@ def test_no_death_of_a_spark_process_loses_or_doubles_a_sample(new_world: NewWor
         for process in (job, *spark.workers, spark.master):
             print(process.name, memory_mib(process))
         spark.executors()[0].kill()
-        times.after(
+        timed(
             "executor killed",
             lambda: world.wait_for_executors(2, 1),
             lambda: world.wait_for_more("an executor died"),
         )
         spark.workers[0].kill()
-        times.after(
+        timed(
             "worker killed",
             lambda: world.wait_for_executors(1, 2),
             lambda: world.wait_for_more("a worker died"),
         )
         spark.workers[0].start()
-        times.after("worker started", lambda: world.wait_for_executors(2, 2))
+        timed("worker started", lambda: world.wait_for_executors(2, 2))
         spark.master.kill()
-        times.after("master killed", lambda: world.wait_for_more("the master is away"))
+        timed("master killed", lambda: world.wait_for_more("the master is away"))
         spark.master.start()
-        times.after(
+        timed(
             "master started",
             lambda: wait_until(lambda: spark.state("status") == "ALIVE", "the master has recovered"),
             lambda: world.wait_for_more("the master is back"),
         )
         spark.executors()[0].kill()  # only a master that knows the application replaces it
-        times.after(
+        timed(
             "executor killed under the new master",
             lambda: world.wait_for_executors(2, 3),
             lambda: world.wait_for_more("an executor died under the new master"),
@@ -219,7 +213,7 @@ def test_no_death_of_a_spark_process_loses_or_doubles_a_sample(new_world: NewWor
         assert len(world.events("executor lost")) == 3
         job.kill()
         job.start()
-        times.after("driver killed and started", lambda: world.wait_for_more("the driver is back"))
+        timed("driver killed and started", lambda: world.wait_for_more("the driver is back"))
     check_each_sample_once(world)
     assert job.stop() == -signal.SIGTERM  # as spark-submit ends, after the job has stopped
 
