@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.kafka_data import make_topic, produce, read_all
-from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.kafka_data import make_topic, produce
+from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -60,16 +60,7 @@ def test_an_instance_without_zookeeper_is_killed_and_goes_on(
     produce(kafka_pair.source.address, topic, third)
     wanted = first + second + third
     wait_for_copy(kafka_pair, topic, len(wanted))
-    copied = wait_until(  # fences take offsets too, so that ends do not tell how many records there are
-        lambda: (
-            found
-            if len(found := read_all(kafka_pair.destination.address, f"copy.{topic}")) >= len(wanted)
-            else None
-        ),
-        "all records",
-        interval_seconds=0.5,
-    )
-    assert copied is not None
+    copied = copied_records(kafka_pair, topic, len(wanted))
     assert by_partition(copied) == by_partition(wanted), "nothing lost, nothing doubled"
     assert eventually(lambda: one.health()["is_well"], "healthy")
     assert [found["name"] for found in one.rest.get("/v1/instances")] == ["one"]
