@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.e2e.conftest import service_environment
 from tests.kafka_data import make_topic, produce
 from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
@@ -20,17 +21,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 @pytest.fixture
 def instances(tmp_path: Path, kafka_pair: KafkaPair) -> Iterator[dict[str, RunningInstance]]:
     """Two instances with the same state directory, not started."""
-    unique = uuid4().hex[:12]
     environment = {
         "HEADRACE_MIRROR__STATE_DIRECTORY": str(tmp_path / "state"),
-        "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
-        "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
-        "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{unique}",
-        "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{unique}",
-        "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{unique}",
-        "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{unique}",
-        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
-        "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+        **service_environment(kafka_pair, uuid4().hex[:12]),
     }
     made = {name: RunningInstance(name, tmp_path, environment) for name in ("one", "two")}
     yield made
