@@ -86,7 +86,7 @@ def command(instance: RunningInstance, *words: str) -> Any:
 
 
 def surfaces(instance: RunningInstance, name: str) -> Iterator[tuple[str, str, Rates]]:
-    """Yield each surface that tells rates, the unit, and the rates: by partition, or a sum as `SUM`."""
+    """Yield each surface that shows rates, the unit, and the rates: by partition, or a sum as `SUM`."""
     loads = instance.rest.get(f"/v1/datastreams/{name}/loads")
     (glance,) = [one for one in instance.rest.get("/v1/overview")["datastreams"] if one["name"] == name]
     yield "overview", "bytes", {SUM: glance["bytes_per_second"]}

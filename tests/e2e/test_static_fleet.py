@@ -1,5 +1,5 @@
-"""A fleet of a fixed size that becomes too small, for its monitor, a real Prometheus with the shipped rules,
-and a real Alertmanager: one alert, which ends when an instance joins."""
+"""A fleet of a fixed size becomes too small: its monitor, or a real Prometheus with the shipped rules, sends
+one alert to a real Alertmanager, which ends when an instance joins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PARTITIONS: Final = 6
 CAPACITY: Final = 100_000
 """Bytes per second of a task; an instance can run two."""
 LIGHT, HEAVY = 1_000, 60_000
-OF_RULE: Final = "HeadraceInstancesNeeded"
+RULE_NAME: Final = "HeadraceInstancesNeeded"
 
 
 def alertmanager_configuration(hook: HttpReceiver) -> str:
@@ -47,7 +47,7 @@ def alertmanager_configuration(hook: HttpReceiver) -> str:
 
 @contextmanager
 def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[str]:
-    """A real Prometheus with the shipped rules, whose alerts do not wait; yields its address."""
+    """Yield the address of a real Prometheus with the shipped rules, whose alerts fire without delay."""
     port, rules = free_ports(1)[0], folder / "rules.yaml"
     rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
     file = folder / "prometheus.yml"
@@ -77,11 +77,11 @@ def even(rate: float) -> dict[int, float]:
     return dict.fromkeys(range(PARTITIONS), rate)
 
 
-def told(hook: HttpReceiver) -> list[tuple[str, str]]:
-    """Each alert about the size of the fleet with its state, repetitions left out."""
+def sent_alerts(hook: HttpReceiver) -> list[tuple[str, str]]:
+    """Return the name and status of each alert about the size of the fleet, without repetitions."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     states = [(one["labels"]["alertname"], one["status"], one["startsAt"]) for one in alerts]
-    return [one[:2] for one in dict.fromkeys(states) if one[0] in (RESIZE.name, OF_RULE)]
+    return [one[:2] for one in dict.fromkeys(states) if one[0] in (RESIZE.name, RULE_NAME)]
 
 
 def needed(instance: RunningInstance) -> int:
@@ -129,15 +129,22 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
         create_datastream(one, name, name)
         writer = stack.enter_context(traffic(kafka_pair.source.address, {name: even(LIGHT)}))
         wait_until(lambda: needed(one) == 1, "the fleet is large enough")
-        assert told(hook) == told(direct) == []
+        assert sent_alerts(hook) == sent_alerts(direct) == []
         set_rates(writer, {name: even(HEAVY)})
         wait_until(lambda: needed(one) > 1, "the fleet is too small")
-        alert = RESIZE.name if has_receiver else OF_RULE
-        wait_until(lambda: told(hook) == [(alert, "firing")], "Alertmanager tells it once")
+        alert = RESIZE.name if has_receiver else RULE_NAME
+        wait_until(lambda: sent_alerts(hook) == [(alert, "firing")], "Alertmanager sends one alert")
         if has_receiver:
-            wait_until(lambda: told(direct) == [(RESIZE.name, "firing")], "so does the monitor")
+            wait_until(
+                lambda: sent_alerts(direct) == [(RESIZE.name, "firing")], "the monitor sends one alert"
+            )
         more = [new_instance(f"more-{number}", **settings) for number in range(1, needed(one))]
         targets.write_text(json.dumps([{"targets": [each.address for each in (one, *more)]}]))
-        wait_until(lambda: told(hook) == [(alert, "firing"), (alert, "resolved")], "and its end")
+        wait_until(
+            lambda: sent_alerts(hook) == [(alert, "firing"), (alert, "resolved")], "Alertmanager resolves it"
+        )
         if has_receiver:
-            wait_until(lambda: told(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")], "too")
+            wait_until(
+                lambda: sent_alerts(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")],
+                "the monitor resolves it",
+            )
