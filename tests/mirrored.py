@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.kafka_data import Record, counts
+from tests.kafka_data import Record, counts, read_all
 from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -81,6 +81,20 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
         return found if found >= expected else 0
 
     wait_until(arrived, f"{expected} records of {topic}", interval_seconds=0.3)
+
+
+def copied_records(kafka_pair: KafkaPair, topic: str, expected: int) -> list[Record]:
+    """Wait until this many records have been copied, and return all copied records.
+
+    Unlike `wait_for_copy` it reads them: fences take offsets too, so that end offsets do not give the number
+    of records.
+    """
+
+    def arrived() -> list[Record]:
+        found = read_all(kafka_pair.destination.address, f"copy.{topic}")
+        return found if len(found) >= expected else []
+
+    return wait_until(arrived, f"{expected} records of {topic}", interval_seconds=0.5)
 
 
 def wait_until_caught_up(instance: RunningInstance, name: str) -> None:

@@ -19,22 +19,22 @@ _QUICK: Final = {
 }
 
 
-def telling(hook: HttpReceiver, measurements: str = "topic") -> dict[str, str]:
+def alert_settings(hook: HttpReceiver, measurements: str = "topic") -> dict[str, str]:
     """Return settings of a monitor that sends alerts to this webhook at once, and again twice a second."""
     webhook = "monitor__alerts__webhooks__chat__"
-    told = {f"{webhook}url": hook.url, f"{webhook}repeat_seconds": "0.5"}
-    return {**_QUICK, **told, "monitor__measurements": measurements}
+    receiver = {f"{webhook}url": hook.url, f"{webhook}repeat_seconds": "0.5"}
+    return {**_QUICK, **receiver, "monitor__measurements": measurements}
 
 
-def told_of(hook: HttpReceiver, name: str) -> list[dict[str, Any]]:
+def sent_alerts(hook: HttpReceiver, name: str) -> list[dict[str, Any]]:
     """Return the alerts of the datastream received so far, in order."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     return [one for one in alerts if one["labels"].get("datastream") == name]
 
 
-def heard(hook: HttpReceiver, name: str) -> list[tuple[str, str]]:
+def alert_states(hook: HttpReceiver, name: str) -> list[tuple[str, str]]:
     """Return the name and status of each alert received."""
-    return [(one["labels"]["alertname"], one["status"]) for one in told_of(hook, name)]
+    return [(one["labels"]["alertname"], one["status"]) for one in sent_alerts(hook, name)]
 
 
 def incidents(instance: RunningInstance, name: str) -> dict[str, dict[str, Any]]:

@@ -85,6 +85,10 @@ class RunningInstance:
         answer: dict[str, Any] = httpx.get(url, timeout=PATIENCE_SECONDS, verify=tls_context()).json()
         return answer
 
+    def is_leading(self) -> bool:
+        """Return whether the instance leads."""
+        return bool(self.health()["is_leading"])
+
     @property
     def pid(self) -> int:
         """Process id of the control process."""

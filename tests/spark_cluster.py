@@ -41,11 +41,9 @@ def documented(role: str) -> str:
 
 
 class SparkCluster:
-    """A master and workers on loopback, each of which a test may kill and start again."""
+    """A master and two workers on loopback, each of which a test may kill and start again."""
 
-    def __init__(
-        self, folder: Path, variables: Mapping[str, str], workers: int = 2, *, recovers: bool = True
-    ) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], *, recovers: bool = True) -> None:
         """`variables`: environment of every process. `recovers`: the master keeps its state."""
         self.port, self._page = free_ports(2)
         self._folder = folder
@@ -61,13 +59,8 @@ class SparkCluster:
                 SPARK_WORKER_WEBUI_PORT=str(page),
                 SPARK_WORKER_DIR=str(folder / f"work-{number}"),
             )
-            for number, page in enumerate(free_ports(workers))
+            for number, page in enumerate(free_ports(2))
         ]
-
-    @property
-    def address(self) -> str:
-        """Address of the master."""
-        return f"spark://{LOOPBACK}:{self.port}"
 
     def process(
         self, name: str, role: str, replaced: Mapping[str, str] | None = None, **more: str
@@ -90,19 +83,11 @@ class SparkCluster:
         """Start the master and its workers, and wait until they are registered."""
         for process in (self.master, *self.workers):
             process.start()
-        self.wait_for_workers(len(self.workers))
-
-    def wait_for_workers(self, number: int) -> None:
-        """Wait until the master counts that many."""
-        wait_until(lambda: self.state("aliveworkers") == number, f"a master with {number} workers")
+        wait_until(lambda: self.state("aliveworkers") == len(self.workers), "a master with its workers")
 
     def state(self, key: str) -> object:
         """Return a value of the master's page; None while it does not respond."""
-        try:
-            answer = httpx.get(f"http://{LOOPBACK}:{self._page}/json/")
-        except httpx.TransportError:
-            return None
-        return answer.json()[key] if answer.is_success else None
+        return master_state(self._page, key)
 
     def executors(self) -> list[psutil.Process]:
         """Return the executors' processes."""
@@ -118,6 +103,15 @@ class SparkCluster:
         """Kill every process."""
         for process in (*self.workers, self.master):
             process.kill()
+
+
+def master_state(page: int, key: str) -> object:
+    """Return a value of the master's page, which listens on this port; None while it does not respond."""
+    try:
+        answer = httpx.get(f"http://{LOOPBACK}:{page}/json/")
+    except httpx.TransportError:
+        return None
+    return answer.json()[key] if answer.is_success else None
 
 
 def _words(process: psutil.Process) -> list[str]:

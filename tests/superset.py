@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http
-import importlib.util
 import json
 import os
 import shutil
@@ -14,11 +13,11 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from stack.folders import alone_in
 from tests.patience import wait_until
+from tests.scripts import FOLDER, module_of
 
 _ROOT: Final = Path(__file__).parents[1]
 _LOCK: Final = _ROOT / "requirements" / "superset.txt"
@@ -175,22 +174,12 @@ def _installed() -> Path:
 def _install(python: Path) -> None:
     """Install with uv from the registry configured for pip: seconds instead of minutes."""
     listing = _quietly(sys.executable, "-m", "pip", "config", "list")
-    settings = _uv_settings()
+    settings = module_of(FOLDER / "uv_settings.py")  # which scripts/bootstrap.py uses too
     options = settings.read(listing)
     uv = (str(Path(sys.executable).parent / "uv"), "pip", "install", "--python", str(python))
     environment = {**os.environ, **settings.environment_of(options, os.environ)}
     more = ("--no-deps", *settings.arguments_of(options), "--require-hashes", "-r", str(_LOCK))
     _quietly(*uv, *more, environment=environment)
-
-
-def _uv_settings() -> ModuleType:
-    """Return the module with which scripts/bootstrap.py reads pip's configuration."""
-    spec = importlib.util.spec_from_file_location("uv_settings", _ROOT / "scripts" / "uv_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _quietly(*command: str, environment: Mapping[str, str] | None = None) -> str:

@@ -38,6 +38,20 @@ def slow_port() -> Iterator[NewSlowPort]:
         yield lambda address: ways.enter_context(SlowPort(free_ports(1)[0], address))
 
 
+def service_environment(kafka_pair: KafkaPair, unique: str) -> dict[str, str]:
+    """Return settings of a service between the shared clusters, with topics of unique names."""
+    return {
+        "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
+        "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
+        "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{unique}",
+        "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{unique}",
+        "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{unique}",
+        "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{unique}",
+        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+    }
+
+
 @contextmanager
 def instances_of(
     root: str, folder: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
@@ -50,16 +64,9 @@ def instances_of(
             "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
             "HEADRACE_ZOOKEEPER__ROOT": root,
             "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": "4",
-            "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
-            "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
+            **service_environment(kafka_pair, root[1:]),
             "HEADRACE_MIRROR__DEFINITIONS__ADDRESSES": '["127.0.0.1:*", "localhost:*"]',
-            "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{root[1:]}",
-            "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{root[1:]}",
-            "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{root[1:]}",
-            "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{root[1:]}",
-            "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
             "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
-            "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
             **{f"HEADRACE_{key}".upper(): value for key, value in settings.items()},
         }
         instance = RunningInstance(name, folder, environment, python)

@@ -135,7 +135,7 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     bad = {*HOSTILE, "bad-bytes"}
     for instance in (one, two):
         wait_until(partial(shows, instance, bad), "every problem is shown")
-    leader = one if one.health()["is_leading"] else two
+    leader = one if one.is_leading() else two
     wait_until(
         lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names the bad datastreams"
     )

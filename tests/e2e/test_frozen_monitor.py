@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -15,17 +12,17 @@ import pytest
 from monitor.alerts.catalogue import LATE
 from monitor.records.record import Phase
 from stack.process.managed_process import ManagedProcess
-from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
 from tests.kafka_data import make_topic, produce
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream, late_records, wait_until_caught_up
-from tests.on_call import heard, incidents, telling
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.on_call import alert_settings, alert_states, incidents
+from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
@@ -42,26 +39,13 @@ ASKED: Final = '"event": "rebalance requested"'
 def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
     """Start a monitor process that judges the instance's service and alerts the hook."""
     command = [sys.executable, "-m", "headrace", "monitor", "--at", instance.address]
-    chosen = {f"HEADRACE_{key}".upper(): value for key, value in telling(hook).items()}
+    chosen = {f"HEADRACE_{key}".upper(): value for key, value in alert_settings(hook).items()}
     return ManagedProcess(log.stem, command, {**instance.environment, **chosen}, log, grace_seconds=60)
 
 
-@contextmanager
-def traffic(address: str) -> Iterator[Traffic]:
-    writing = Traffic(address)
-    thread = threading.Thread(target=writing.run, name="traffic")
-    thread.start()
-    try:
-        yield writing
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
-
-
-def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
-    """Write at a high rate to these partitions, and at a low rate to all other ones."""
-    rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
-    writing.set_rates(json.dumps({name: rates}))
+def rates(heavy: set[int]) -> dict[int, float]:
+    """Return a high rate for these partitions, and a low rate for all other ones."""
+    return {number: HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
 
 
 def tasks(instance: RunningInstance) -> list[set[int]]:
@@ -93,23 +77,23 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
     with HttpReceiver() as former, HttpReceiver() as latter, ExitStack() as running:
         writing = running.enter_context(traffic(kafka_pair.source.address))
         together = set(sorted(next(one for one in tasks(instance) if len(one) > 1))[:2])
-        set_rates(writing, name, together)
+        set_rates(writing, {name: rates(together)})
         first = running.enter_context(monitor_of(instance, former, logs[0]))
         wait_until(lambda: f":{first.pid}" in holder(), "the first monitor holds the lease")
         second = running.enter_context(monitor_of(instance, latter, logs[1]))
-        wait_until(lambda: FIRING in heard(former, name), "the first monitor sends the alert")
+        wait_until(lambda: FIRING in alert_states(former, name), "the first monitor sends the alert")
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")
         wait_until(lambda: "standing by" in logs[1].read_text(), "the second monitor is standing by")
         first.suspend()
         wait_until(lambda: f":{second.pid}" in holder(), "the second monitor holds the lease")
         told = len(former.requests)
-        wait_until(lambda: FIRING in heard(latter, name), "the second monitor sends the alert")
-        assert RESOLVED not in heard(latter, name), "resolved although only the monitor is frozen"
+        wait_until(lambda: FIRING in alert_states(latter, name), "the second monitor sends the alert")
+        assert RESOLVED not in alert_states(latter, name), "resolved although only the monitor is frozen"
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
         wait_until(lambda: ASKED in logs[1].read_text(), "the second monitor requests a rebalance")
-        set_rates(writing, name, set())
+        set_rates(writing, {name: rates(set())})
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
-        wait_until(lambda: RESOLVED in heard(latter, name), "the second monitor resolves the alert")
+        wait_until(lambda: RESOLVED in alert_states(latter, name), "the second monitor resolves the alert")
         closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "the incident is closed")
         assert list(incidents(instance, name)) == [opened], "the second monitor opened another incident"
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 1}}, "*")
@@ -118,10 +102,10 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         )
         first.resume()
         wait_until(lambda: "standing by" in logs[0].read_text(), "the first monitor has lost its lease")
-        since = len(heard(latter, name))
-        wait_until(lambda: len(heard(latter, name)) > since + 2, "the second monitor continues")
+        since = len(alert_states(latter, name))
+        wait_until(lambda: len(alert_states(latter, name)) > since + 2, "the second monitor continues")
         assert f":{second.pid}" in holder()
-        assert len(former.requests) == told, heard(former, name)
+        assert len(former.requests) == told, alert_states(former, name)
         found = incidents(instance, name)
         assert found[opened]["closed_ms"] == closed
         assert found.keys() - {opened} == another
@@ -139,20 +123,22 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
     with ExitStack() as receivers:
         hooks = [receivers.enter_context(HttpReceiver()) for _ in range(2)]
         former, latter = (
-            new_instance(one, **telling(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
+            new_instance(one, **alert_settings(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
         )
         create_datastream(former, name, name, objective={"milliseconds": 1})
         wait_until_caught_up(former, name)
         produce(kafka_pair.source.address, name, late_records(10))
-        wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader sends the alert")
-        if FIRING in heard(hooks[1], name):
+        wait_until(
+            lambda: any(FIRING in alert_states(one, name) for one in hooks), "the leader sends the alert"
+        )
+        if FIRING in alert_states(hooks[1], name):
             former, latter, hooks = latter, former, hooks[::-1]
         (opened,) = wait_until(lambda: incidents(former, name), "the incident is stored")
         with frozen(former.pid):
-            wait_until(lambda: FIRING in heard(hooks[1], name), "the next leader sends the alert")
+            wait_until(lambda: FIRING in alert_states(hooks[1], name), "the next leader sends the alert")
             told = len(hooks[0].requests)
             latter.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
-            wait_until(lambda: RESOLVED in heard(hooks[1], name), "the next leader resolves the alert")
+            wait_until(lambda: RESOLVED in alert_states(hooks[1], name), "the next leader resolves the alert")
             closed = wait_until(
                 lambda: incidents(latter, name)[opened]["closed_ms"], "the incident is closed"
             )
@@ -163,7 +149,7 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
             return len(parts) == 2 and sum("while" in one["sentence"] for one in parts) == 1
 
         wait_until(is_back, "the former leader has rejoined as follower")
-        assert len(hooks[0].requests) == told, heard(hooks[0], name)[-3:]
+        assert len(hooks[0].requests) == told, alert_states(hooks[0], name)[-3:]
         found = incidents(latter, name)
         assert list(found) == [opened]
         assert found[opened]["closed_ms"] == closed

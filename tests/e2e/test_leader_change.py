@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
@@ -14,34 +11,20 @@ from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
 from mirror.instance.loads.observations import NEWEST
 from mirror.settings import ZooKeeperSettings
-from stack.traffic.writer import Traffic
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 12
-RATE: Final = 20_000.0
+RATES: Final = dict.fromkeys(range(PARTITIONS), 20_000.0)
 """Bytes per second of each partition: together four times the limit of a task."""
-
-
-@contextmanager
-def traffic(address: str, topic: str) -> Iterator[None]:
-    """Write to every partition within the context."""
-    writing = Traffic(address)
-    thread = threading.Thread(target=writing.run, name="traffic")
-    writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
-    thread.start()
-    try:
-        yield
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
 
 
 def group(instance: RunningInstance) -> dict[str, Any]:
@@ -83,7 +66,7 @@ def test_the_next_leader_plans_by_the_same_day(
             "metadata": {"owner": "tests"},
         },
     )
-    with traffic(kafka_pair.source.address, name):
+    with traffic(kafka_pair.source.address, {name: RATES}):
         wait_until(lambda: group(first)["tasks"] >= 4, "the load needs tasks")
     calm = wait_until(lambda: needing_one(group(first)), "the load has dropped")
     assert "kept because" in calm["reasons"][0]

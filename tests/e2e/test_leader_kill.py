@@ -168,7 +168,7 @@ def test_what_was_acknowledged_is_stored_and_no_version_was_overwritten_unseen(
         for one in writers:
             one.close()
     assert not failures, failures
-    wait_until(lambda: other.rest.get("/v1/health")["is_leading"], "the other instance leads")
+    wait_until(other.is_leading, "the other instance leads")
     wait_until(lambda: "INITIALIZING" not in statuses(other).values(), "every new datastream is initialized")
     check(history, other)
 

@@ -61,12 +61,8 @@ def install(folder: Path) -> Path:
     return folder
 
 
-def is_leading(instance: RunningInstance) -> bool:
-    return bool(instance.rest.get("/v1/health")["is_leading"])
-
-
 def tasks(instance: RunningInstance) -> dict[str, tuple[str, str | None]]:
-    """The task of each partition, and its instance."""
+    """Return the task and the instance of each partition."""
     return {
         partition: (task["task"], task["instance"])
         for task in instance.rest.get("/v1/plan")["tasks"]
@@ -75,7 +71,7 @@ def tasks(instance: RunningInstance) -> dict[str, tuple[str, str | None]]:
 
 
 def dry_runs(instance: RunningInstance, name: str) -> list[str]:
-    """Of several kinds, without the ages of loads."""
+    """Return dry runs of several kinds as texts, without the ages of loads."""
     path, dry = f"/v1/datastreams/{name}", {"dry_run": "true"}
     found = [
         instance.rest.post("/v1/rebalance", {"datastream": name, "full": True, "dry_run": True}),
@@ -114,8 +110,8 @@ def test_the_next_leader_plans_by_the_last_known_loads(
         for one in ("one", "two", "three")
     ]
     first, second, third = instances
-    wait_until(lambda: len(first.rest.get("/v1/instances")) == 3, "all are here")
-    assert is_leading(first)
+    wait_until(lambda: len(first.rest.get("/v1/instances")) == 3, "all instances have joined")
+    assert first.is_leading()
     create_datastream(first, name, name)
     wait_until(lambda: len(tasks(first)) == len(RATES), "it is planned")
     made = calls.stat().st_size
@@ -127,13 +123,13 @@ def test_the_next_leader_plans_by_the_last_known_loads(
         lambda: is_by_last_known(
             first.rest.post("/v1/rebalance", {"datastream": name, "dry_run": True})["reasons"]
         ),
-        "the leader goes by the last known loads",
+        "the leader plans by the last known loads",
     )
     assert dry_runs(first, name) == dry_runs(second, name) == dry_runs(third, name)
 
     first.kill()
-    wait_until(lambda: is_leading(second), "the next one leads")
-    wait_until(lambda: all(home != "one" for _, home in tasks(second).values()), "no task is left behind")
+    wait_until(second.is_leading, "the next instance leads")
+    wait_until(lambda: all(home != "one" for _, home in tasks(second).values()), "all tasks have moved")
     assert dry_runs(second, name) == dry_runs(third, name)
     after = tasks(second)
     assert {one: task for one, (task, _) in after.items()} == {one: task for one, (task, _) in before.items()}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from statistics import fmean
 from typing import Any, Final
 from uuid import uuid4
@@ -22,13 +20,13 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.model.topics import TopicPartition
 from mirror.settings import KafkaCluster
 from pmp.adapters.cluster_probe import KafkaClusterProbe
-from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic
 from tests.mirrored import create_datastream
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
@@ -41,21 +39,6 @@ SUM: Final = -1
 """Stands for all partitions together."""
 
 Rates = dict[int, float]
-
-
-@contextmanager
-def steady_traffic(address: str, topic: str) -> Iterator[None]:
-    """Write the rates of `WRITTEN` until the block ends."""
-    traffic = Traffic(address)
-    traffic.set_rates(json.dumps({topic: {str(number): rate for number, rate in WRITTEN.items()}}))
-    thread = threading.Thread(target=traffic.run, name="traffic")
-    thread.start()
-    try:
-        yield
-    finally:
-        traffic.stop()
-        thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive()
 
 
 class Truth:
@@ -103,7 +86,7 @@ def command(instance: RunningInstance, *words: str) -> Any:
 
 
 def surfaces(instance: RunningInstance, name: str) -> Iterator[tuple[str, str, Rates]]:
-    """Yield each surface that tells rates, the unit, and the rates: by partition, or a sum as `SUM`."""
+    """Yield each surface that shows rates, the unit, and the rates: by partition, or a sum as `SUM`."""
     loads = instance.rest.get(f"/v1/datastreams/{name}/loads")
     (glance,) = [one for one in instance.rest.get("/v1/overview")["datastreams"] if one["name"] == name]
     yield "overview", "bytes", {SUM: glance["bytes_per_second"]}
@@ -164,7 +147,7 @@ def test_live_loads_on_all_surfaces_agree_with_the_brokers(
     make_topic(kafka_pair.source.address, topic, len(WRITTEN))
     one = new_instance("one", mirror__worker__metrics_interval_seconds="5")  # the default
     create_datastream(one, "steady", topic)
-    with steady_traffic(kafka_pair.source.address, topic):
+    with traffic(kafka_pair.source.address, {topic: WRITTEN}):
         wait_until(
             lambda: one.rest.get("/v1/datastreams/steady/loads")["known"] == len(WRITTEN), "loads are known"
         )

@@ -18,7 +18,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import inf
@@ -40,6 +39,7 @@ from tests.metrics_data import apply_tables
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -271,24 +271,18 @@ class Stream:
 
 
 @contextmanager
-def traffic(stream: Stream) -> Iterator[tuple[Traffic, Callable[[Mapping[int, float]], None]]]:
+def stream_traffic(stream: Stream) -> Iterator[tuple[Traffic, Callable[[Mapping[int, float]], None]]]:
     """Write to all partitions within the context.
 
     The yielded function sets the bytes per second of each partition, `LIGHT` if not given.
     """
-    writing = Traffic(stream.loop.kafka.source.address)
-    thread = threading.Thread(target=writing.run, name="traffic")
+    with traffic(stream.loop.kafka.source.address) as writing:
 
-    def set_rates(rates: Mapping[int, float]) -> None:
-        all_rates = {str(number): rates.get(number, LIGHT) for number in range(PARTITIONS)}
-        writing.set_rates(json.dumps({stream.topic: all_rates}))
+        def set_stream_rates(rates: Mapping[int, float]) -> None:
+            all_rates = {number: rates.get(number, LIGHT) for number in range(PARTITIONS)}
+            set_rates(writing, {stream.topic: all_rates})
 
-    thread.start()
-    try:
-        yield writing, set_rates
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
+        yield writing, set_stream_rates
 
 
 @pytest.fixture(scope="module")
@@ -328,18 +322,18 @@ def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, sour
     (first, second, *_), _ = map(sorted, stream.tasks().values())
     source = loop.kafka.source
     with ExitStack() as running:
-        writing, set_rates = running.enter_context(traffic(stream))
+        writing, set_stream_rates = running.enter_context(stream_traffic(stream))
         # Half of it fits, so that no backlog grows while the loads are unknown.
-        set_rates({first: HEAVY / 2, second: HEAVY / 2})
+        set_stream_rates({first: HEAVY / 2, second: HEAVY / 2})
         wait_until(lambda: stream.loads().get(first, 0.0) > LIGHT, "the leader has loads from Pinot")
-        set_rates({first: HEAVY, second: HEAVY})
+        set_stream_rates({first: HEAVY, second: HEAVY})
         _loads_are_known(stream, {first, second})
         monitor = running.enter_context(loop.held("monitor", "--at", loop.instance.address))
         _heavy_partitions_are_separated(stream, first, second)
         assert "latency objective breached" in loop.events(monitor)
         if source_dies:
             source.kill()
-            set_rates({})
+            set_stream_rates({})
             for _ in range(JUDGEMENTS):
                 wait_until(stream.is_judged_halted, "a judgement reports that copying has stopped")
             assert CLOSED not in loop.events(monitor), "the incident was closed although no records flow"
@@ -404,16 +398,16 @@ def _audit(stream: Stream, written: int) -> None:
 def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) -> None:
     stream = Stream(loop, {"min_tasks": 1, "max_tasks": 4})
     everywhere = range(PARTITIONS)
-    with traffic(stream) as (writing, set_rates):
-        set_rates(dict.fromkeys(everywhere, LITTLE))
+    with stream_traffic(stream) as (writing, set_stream_rates):
+        set_stream_rates(dict.fromkeys(everywhere, LITTLE))
         assert len(stream.tasks()) == 1
         wait_until(lambda: min(stream.loads().values(), default=0.0) > LITTLE / 2, "the loads are known")
         assert len(stream.tasks()) == 1
-        set_rates(dict.fromkeys(everywhere, MUCH))
+        set_stream_rates(dict.fromkeys(everywhere, MUCH))
         wait_until(lambda: _is_spread(stream), "enough tasks for the load")
         assert "loads changed" in plan_of(loop.instance.rest)["reason"]
         wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every task copies")
-        set_rates(dict.fromkeys(everywhere, LITTLE))
+        set_stream_rates(dict.fromkeys(everywhere, LITTLE))
         wait_until(lambda: len(stream.tasks()) == 1, "one task, as the remembered load needs no more")
     stream.is_copied(writing.written)
     code, row = stream.audit()

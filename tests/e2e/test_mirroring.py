@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
-from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
 from tests.servers import KafkaPair
 
@@ -67,16 +67,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     events = instances["one"].rest.get("/v1/events")
     assert any("two left" in event["sentence"] for event in events)
     wanted = first + second
-    copied = wait_until(  # fences take offsets too, so that end offsets do not give the number of records
-        lambda: (
-            found
-            if len(found := read_all(kafka_pair.destination.address, f"copy.{topic}")) >= len(wanted)
-            else None
-        ),
-        "all records",
-        interval_seconds=0.5,
-    )
-    assert copied is not None
+    copied = copied_records(kafka_pair, topic, len(wanted))
     assert by_partition(copied) == by_partition(wanted), "a record was repeated despite effectively-once"
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import pytest
@@ -20,39 +18,25 @@ from pinot.schemas import Placement
 from pinot.tables import MIRROR_METRICS
 from stack.kafka import KafkaCluster
 from stack.pinot import PinotServer
-from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, pinot_settings
 from tests.mirrored import create_datastream
-from tests.on_call import heard, incidents, telling, told_of
-from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.on_call import alert_settings, alert_states, incidents, sent_alerts
+from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair, NewKafka
+from tests.traffic import traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 2
-RATE: Final = 20_000.0
+RATES: Final = dict.fromkeys(range(PARTITIONS), 20_000.0)
 """Bytes per second of each partition."""
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
-
-
-@contextmanager
-def traffic(address: str, topic: str) -> Iterator[None]:
-    """Write to every partition within the context."""
-    writing = Traffic(address)
-    writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
-    thread = threading.Thread(target=writing.run, name="traffic")
-    thread.start()
-    try:
-        yield
-    finally:
-        writing.stop()
-        thread.join(PATIENCE_SECONDS)
 
 
 def monitor_says(instance: RunningInstance) -> str:
@@ -80,14 +64,14 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
     with ThreadPoolExecutor() as pool:
         source, destination = pool.map(new_kafka, ("source", "destination"))
     make_topic(source.address, name, PARTITIONS)
-    with HttpReceiver() as hook, traffic(source.address, name):
+    with HttpReceiver() as hook, traffic(source.address, {name: RATES}):
         instance = new_instance(
             "one",
             clusters__source__bootstrap_servers=source.address,
             clusters__destination__bootstrap_servers=destination.address,
             clusters__third__bootstrap_servers=kafka_pair.destination.address,
             mirror__metrics_cluster="third",
-            **telling(hook),
+            **alert_settings(hook),
         )
         create_datastream(instance, name, name, objective={"milliseconds": 3_000})
         wait_until(lambda: _has_arrived(instance, name), "records arrive in time")
@@ -95,14 +79,14 @@ def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
             wait_until(
                 lambda: Cause.DESTINATION_AWAY in _causes(instance, name), "the destination is the cause"
             )
-            wait_until(lambda: _is_called(hook, name, 0), "an alert is sent")
+            wait_until(lambda: _has_fired(hook, name, 0), "an alert is sent")
             assert nothing_was_moved(instance, name)
-        wait_until(lambda: _all_is_resolved(hook, name), "the alerts are resolved")
+        wait_until(lambda: _are_all_resolved(hook, name), "the alerts are resolved")
         wait_until(lambda: is_over(instance, name), "the incident is closed")
-        told = len(told_of(hook, name))
+        sent_before = len(sent_alerts(hook, name))
         source.kill()
-        wait_until(lambda: _is_called(hook, name, told), "another alert is sent")
-        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "an alert names the source")
+        wait_until(lambda: _has_fired(hook, name, sent_before), "another alert is sent")
+        wait_until(lambda: _names_source(sent_alerts(hook, name)[sent_before:]), "an alert names the source")
         (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is stored")
         assert newest["cause"] == Cause.SOURCE_AWAY
         source.start()
@@ -123,17 +107,17 @@ def _open(instance: RunningInstance, name: str) -> list[dict[str, Any]]:
     return [one for one in incidents(instance, name).values() if one["closed_ms"] is None]
 
 
-def _is_called(hook: HttpReceiver, name: str, since: int) -> bool:
-    return bool({FIRING, (HALTED.name, "firing")} & set(heard(hook, name)[since:]))
+def _has_fired(hook: HttpReceiver, name: str, since: int) -> bool:
+    return bool({FIRING, (HALTED.name, "firing")} & set(alert_states(hook, name)[since:]))
 
 
-def _all_is_resolved(hook: HttpReceiver, name: str) -> bool:
-    return set(dict(heard(hook, name)).values()) == {"resolved"}
+def _are_all_resolved(hook: HttpReceiver, name: str) -> bool:
+    return set(dict(alert_states(hook, name)).values()) == {"resolved"}
 
 
-def _the_source_is_said(told: list[dict[str, Any]]) -> bool:
-    firing = [one["annotations"]["description"] for one in told if one["status"] == "firing"]
-    return any(f"{PARTITIONS} partitions waiting for the source" in said for said in firing)
+def _names_source(alerts: list[dict[str, Any]]) -> bool:
+    firing = [one["annotations"]["description"] for one in alerts if one["status"] == "firing"]
+    return any(f"{PARTITIONS} partitions waiting for the source" in description for description in firing)
 
 
 def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_middle(
@@ -146,25 +130,25 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
             "one",
             pinot__controller=pinot.controller_address,
             pinot__broker=pinot.broker_address,
-            **telling(hook, "either"),
+            **alert_settings(hook, "either"),
         )
         metrics = instance.environment["HEADRACE_MIRROR__METRICS_TOPIC"]
         make_topic(kafka_pair.destination.address, metrics)
         _apply_table(pinot, kafka_pair.destination, metrics)
         create_datastream(instance, name, name, objective={"milliseconds": 1})
-        running.enter_context(traffic(kafka_pair.source.address, name))
-        wait_until(lambda: FIRING in heard(hook, name), "an alert based on Pinot's measurements")
+        running.enter_context(traffic(kafka_pair.source.address, {name: RATES}))
+        wait_until(lambda: FIRING in alert_states(hook, name), "an alert based on Pinot's measurements")
         assert "metrics topic" not in monitor_says(instance)
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is stored")
         pinot.kill()
         wait_until(lambda: "metrics topic" in monitor_says(instance), "health names the metrics topic")
-        told = len(heard(hook, name))
-        wait_until(lambda: len(heard(hook, name)) > told + 2, "the alert is repeated")
-        assert RESOLVED not in heard(hook, name)
+        sent_before = len(alert_states(hook, name))
+        wait_until(lambda: len(alert_states(hook, name)) > sent_before + 2, "the alert is repeated")
+        assert RESOLVED not in alert_states(hook, name)
         assert list(incidents(instance, name)) == [opened]
         assert incidents(instance, name)[opened]["is_late"]
         instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 600_000}}, "*")
-        wait_until(lambda: RESOLVED in heard(hook, name), "the alert is resolved")
+        wait_until(lambda: RESOLVED in alert_states(hook, name), "the alert is resolved")
         wait_until(lambda: is_over(instance, name), "the incident is closed")
         found = incidents(instance, name)
         assert list(found) == [opened], "more than one incident"

@@ -16,7 +16,7 @@ from tests.fakes.alert_receivers import HttpReceiver
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream
-from tests.on_call import heard, telling, told_of
+from tests.on_call import alert_settings, alert_states, sent_alerts
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import NewKafka
@@ -61,7 +61,7 @@ def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
             "one",
             clusters__source__bootstrap_servers=source.address,
             monitor__alerts__loss_after_seconds="1",
-            **telling(hook),
+            **alert_settings(hook),
         )
         create_datastream(instance, name, name, quota={"bytes_per_second": BUDGET})
         # A segment is rolled by the timestamp of its first record.
@@ -70,12 +70,14 @@ def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
             lambda: [one["lag_records"] for one in instance.lanes()] == [0], "the first record is copied"
         )
         produce(source.address, name, backlog(int(time.time() * 1000)), **{"batch.size": 2 * SIZE})
-        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "an alert is sent")
+        wait_until(lambda: (LOSS_AHEAD.name, "firing") in alert_states(hook, name), "an alert is sent")
         assert not lost(consumer, instance, name), "records were lost before the alert"
         wait_until(lambda: lost(consumer, instance, name), "records are lost")
-        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "an alert reports the loss")
+        wait_until(
+            lambda: (TRUNCATED.name, "firing") in alert_states(hook, name), "an alert reports the loss"
+        )
         instance.kill()  # a shutdown would wait for the records held back by the quota
-    alarm, *_ = [one for one in told_of(hook, name) if one["labels"]["alertname"] == LOSS_AHEAD.name]
+    alarm, *_ = [one for one in sent_alerts(hook, name) if one["labels"]["alertname"] == LOSS_AHEAD.name]
     assert alarm["annotations"]["worst_partition"] == f"{name}-0"
     assert "deletes" in alarm["annotations"]["description"]
-    assert heard(hook, name)[0] == (LOSS_AHEAD.name, "firing"), "another alert came first"
+    assert alert_states(hook, name)[0] == (LOSS_AHEAD.name, "firing"), "another alert came first"

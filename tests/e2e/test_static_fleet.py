@@ -1,12 +1,11 @@
-"""A fleet of a fixed size that becomes too small, for its monitor, a real Prometheus with the shipped rules,
-and a real Alertmanager: one alert, which ends when an instance joins."""
+"""A fleet of a fixed size becomes too small: its monitor, or a real Prometheus with the shipped rules, sends
+one alert to a real Alertmanager, which ends when an instance joins."""
 
 from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -14,20 +13,21 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mirror.errors import HeadraceError
+from headrace.console.client import unless_it_may_pass
 from monitor.alerts.catalogue import RESIZE
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
-from stack.traffic.writer import Traffic
+from tests.alertmanagers import is_ready, running_alertmanager
+from tests.debian import PROMETHEUS
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream
 from tests.patience import wait_until
-from tests.prometheus_binaries import binary
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
+from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 RULES: Final = Path(__file__).parents[2] / "deploy/prometheus/headrace.rules.yaml"
@@ -35,40 +35,19 @@ PARTITIONS: Final = 6
 CAPACITY: Final = 100_000
 """Bytes per second of a task; an instance can run two."""
 LIGHT, HEAVY = 1_000, 60_000
-OF_RULE: Final = "HeadraceInstancesNeeded"
+RULE_NAME: Final = "HeadraceInstancesNeeded"
 
 
-def responds(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-@contextmanager
-def alertmanager(folder: Path, hook: HttpReceiver) -> Iterator[str]:
-    """A real Alertmanager that posts to the receiver; yields its address."""
-    port = free_ports(1)[0]
+def alertmanager_configuration(hook: HttpReceiver) -> str:
+    """Return the configuration of an Alertmanager that posts to the receiver."""
     route = {"receiver": "hook", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
     receivers = [{"name": "hook", "webhook_configs": [{"url": hook.url, "send_resolved": True}]}]
-    file = folder / "alertmanager.yml"
-    file.write_text(json.dumps({"route": route, "receivers": receivers}))
-    command = [
-        str(binary("prometheus-alertmanager")),
-        f"--config.file={file}",
-        f"--storage.path={folder / 'alertmanager'}",
-        f"--web.listen-address={LOOPBACK}:{port}",
-        "--cluster.listen-address=",
-    ]
-    with ManagedProcess("alertmanager", command, {}, folder / "alertmanager.log", grace_seconds=5):
-        url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: responds(f"{url}/-/ready"), "Alertmanager listens")
-        yield url
+    return json.dumps({"route": route, "receivers": receivers})
 
 
 @contextmanager
 def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[str]:
-    """A real Prometheus with the shipped rules, whose alerts do not wait; yields its address."""
+    """Yield the address of a real Prometheus with the shipped rules, whose alerts fire without delay."""
     port, rules = free_ports(1)[0], folder / "rules.yaml"
     rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
     file = folder / "prometheus.yml"
@@ -83,46 +62,32 @@ def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[s
     }
     file.write_text(json.dumps(document))
     command = [
-        str(binary("prometheus")),
+        PROMETHEUS.required_path(),
         f"--config.file={file}",
         f"--storage.tsdb.path={folder / 'prometheus'}",
         f"--web.listen-address={LOOPBACK}:{port}",
     ]
     with ManagedProcess("prometheus", command, {}, folder / "prometheus.log", grace_seconds=5):
         url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: responds(f"{url}/-/ready"), "Prometheus listens")
+        wait_until(lambda: is_ready(url), "Prometheus listens")
         yield url
 
 
-@contextmanager
-def traffic(address: str, topic: str, rates: Mapping[str, float]) -> Iterator[Traffic]:
-    writer = Traffic(address)
-    writer.set_rates(json.dumps({topic: rates}))
-    thread = threading.Thread(target=writer.run, name="traffic")
-    thread.start()
-    try:
-        yield writer
-    finally:
-        writer.stop()
-        thread.join()
+def even(rate: float) -> dict[int, float]:
+    return dict.fromkeys(range(PARTITIONS), rate)
 
 
-def even(rate: float) -> dict[str, float]:
-    return {str(number): rate for number in range(PARTITIONS)}
-
-
-def told(hook: HttpReceiver) -> list[tuple[str, str]]:
-    """Each alert about the size of the fleet with its state, repetitions left out."""
+def sent_alerts(hook: HttpReceiver) -> list[tuple[str, str]]:
+    """Return the name and status of each alert about the size of the fleet, without repetitions."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     states = [(one["labels"]["alertname"], one["status"], one["startsAt"]) for one in alerts]
-    return [one[:2] for one in dict.fromkeys(states) if one[0] in (RESIZE.name, OF_RULE)]
+    return [one[:2] for one in dict.fromkeys(states) if one[0] in (RESIZE.name, RULE_NAME)]
 
 
 def needed(instance: RunningInstance) -> int:
-    try:
-        return int(instance.rest.get("/v1/advice")["required_instances"] or 0)
-    except HeadraceError:
-        return 0
+    """Return the instances that the advice requires; 0 while it is unknown."""
+    advice = unless_it_may_pass(lambda: instance.rest.get("/v1/advice"))()
+    return int(advice["required_instances"] or 0) if advice else 0
 
 
 def sees_metrics(url: str) -> bool:
@@ -132,12 +97,14 @@ def sees_metrics(url: str) -> bool:
     return bool(found["data"]["result"])
 
 
+def scrape(targets: Path, fleet: Sequence[RunningInstance]) -> None:
+    targets.write_text(json.dumps([{"targets": [each.address for each in fleet]}]))
+
+
 @pytest.mark.parametrize("has_receiver", [True, False], ids=["by the monitor", "by Prometheus"])
 def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_joins(
     has_receiver: bool, new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:
-    if binary("prometheus-alertmanager") is None:
-        pytest.skip("neither on the PATH nor from Debian: prometheus-alertmanager")
     name = fresh_name("static")
     make_topic(kafka_pair.source.address, name, PARTITIONS)
     settings = {
@@ -152,28 +119,40 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
     }
     with ExitStack() as stack:
         hook, direct = (stack.enter_context(HttpReceiver()) for _ in range(2))
-        called = stack.enter_context(alertmanager(tmp_path, hook))
+        called = stack.enter_context(running_alertmanager(tmp_path, alertmanager_configuration(hook)))
         if has_receiver:
             settings["monitor__alerts__alertmanagers__real__url"] = called
             settings["monitor__alerts__alertmanagers__real__refresh_seconds"] = "2"
             settings["monitor__alerts__webhooks__chat__url"] = direct.url
         one = new_instance("one", **settings)
         targets = tmp_path / "targets.json"
-        targets.write_text(json.dumps([{"targets": [one.address]}]))
+        scrape(targets, [one])
         seen = stack.enter_context(prometheus(tmp_path, called, targets))
         wait_until(lambda: sees_metrics(seen), "Prometheus scrapes")
         create_datastream(one, name, name)
-        writer = stack.enter_context(traffic(kafka_pair.source.address, name, even(LIGHT)))
+        writer = stack.enter_context(traffic(kafka_pair.source.address, {name: even(LIGHT)}))
         wait_until(lambda: needed(one) == 1, "the fleet is large enough")
-        assert told(hook) == told(direct) == []
-        writer.set_rates(json.dumps({name: even(HEAVY)}))
+        assert sent_alerts(hook) == sent_alerts(direct) == []
+        set_rates(writer, {name: even(HEAVY)})
         wait_until(lambda: needed(one) > 1, "the fleet is too small")
-        alert = RESIZE.name if has_receiver else OF_RULE
-        wait_until(lambda: told(hook) == [(alert, "firing")], "Alertmanager tells it once")
+        alert = RESIZE.name if has_receiver else RULE_NAME
+        wait_until(lambda: sent_alerts(hook) == [(alert, "firing")], "Alertmanager sends one alert")
         if has_receiver:
-            wait_until(lambda: told(direct) == [(RESIZE.name, "firing")], "so does the monitor")
-        more = [new_instance(f"more-{number}", **settings) for number in range(1, needed(one))]
-        targets.write_text(json.dumps([{"targets": [each.address for each in (one, *more)]}]))
-        wait_until(lambda: told(hook) == [(alert, "firing"), (alert, "resolved")], "and its end")
+            wait_until(
+                lambda: sent_alerts(direct) == [(RESIZE.name, "firing")], "the monitor sends one alert"
+            )
+        fleet = [one]
+
+        def is_resolved() -> bool:
+            """Add an instance if the fleet is still too small: the first advice may see half of the rise."""
+            if needed(one) > len(fleet):
+                fleet.append(new_instance(f"more-{len(fleet)}", **settings))
+                scrape(targets, fleet)
+            return sent_alerts(hook) == [(alert, "firing"), (alert, "resolved")]
+
+        wait_until(is_resolved, "Alertmanager resolves it")
         if has_receiver:
-            wait_until(lambda: told(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")], "too")
+            wait_until(
+                lambda: sent_alerts(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")],
+                "the monitor resolves it",
+            )

@@ -23,10 +23,6 @@ pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 ONE_EACH = {"strategy": "one-each"}
 
 
-def leads(instance: RunningInstance) -> bool:
-    return bool(instance.health()["is_leading"])
-
-
 def planning(instance: RunningInstance, name: str) -> Any:
     return instance.rest.get(f"/v1/datastreams/{name}")["planning"]
 
@@ -54,7 +50,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
         make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
     service = {"mirror__leader__placement_strategy": "simple"}
     bare = new_instance("bare", **service)
-    wait_until(partial(leads, bare), "the first instance leads")
+    wait_until(bare.is_leading, "the first instance leads")
     monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     full = new_instance("full", **service)
     with pytest.raises(InvalidRequest, match="'one-each'"):
@@ -69,7 +65,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
     for one in (bare, full):
         wait_until(partial(says, one, "chosen", 1, gone), f"{one.name} says what is planned by")
     assert bare.terminate() == 0
-    wait_until(partial(leads, full), "the other instance leads")
+    wait_until(full.is_leading, "the other instance leads")
     wait_until(partial(is_rebalanced, full), "each partition has a task", interval_seconds=2)
     assert says(full, "plain", 1, "1 task for 3 partitions")
     for topic in (chosen, plain):

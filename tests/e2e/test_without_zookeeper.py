@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.kafka_data import make_topic, produce, read_all
-from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.e2e.conftest import service_environment
+from tests.kafka_data import make_topic, produce
+from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -20,17 +21,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 @pytest.fixture
 def instances(tmp_path: Path, kafka_pair: KafkaPair) -> Iterator[dict[str, RunningInstance]]:
     """Two instances with the same state directory, not started."""
-    unique = uuid4().hex[:12]
     environment = {
         "HEADRACE_MIRROR__STATE_DIRECTORY": str(tmp_path / "state"),
-        "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": kafka_pair.source.address,
-        "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": kafka_pair.destination.address,
-        "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{unique}",
-        "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{unique}",
-        "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{unique}",
-        "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{unique}",
-        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
-        "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+        **service_environment(kafka_pair, uuid4().hex[:12]),
     }
     made = {name: RunningInstance(name, tmp_path, environment) for name in ("one", "two")}
     yield made
@@ -60,16 +53,7 @@ def test_an_instance_without_zookeeper_is_killed_and_goes_on(
     produce(kafka_pair.source.address, topic, third)
     wanted = first + second + third
     wait_for_copy(kafka_pair, topic, len(wanted))
-    copied = wait_until(  # fences take offsets too, so that ends do not tell how many records there are
-        lambda: (
-            found
-            if len(found := read_all(kafka_pair.destination.address, f"copy.{topic}")) >= len(wanted)
-            else None
-        ),
-        "all records",
-        interval_seconds=0.5,
-    )
-    assert copied is not None
+    copied = copied_records(kafka_pair, topic, len(wanted))
     assert by_partition(copied) == by_partition(wanted), "nothing lost, nothing doubled"
     assert eventually(lambda: one.health()["is_well"], "healthy")
     assert [found["name"] for found in one.rest.get("/v1/instances")] == ["one"]

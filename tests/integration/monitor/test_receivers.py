@@ -32,14 +32,15 @@ from monitor.alerts.alert import Alert, AlertNotice, Style
 from monitor.alerts.catalogue import BLIND, HALTED
 from monitor.alerts.deliveries.ports import RetryLater
 from monitor.alerts.settings import AlertmanagerSettings, MailSettings, WebhookSettings
-from stack.ports import LOOPBACK, free_ports
-from stack.process.managed_process import ManagedProcess
+from stack.ports import LOOPBACK
+from tests.alertmanagers import running_alertmanager
+from tests.debian import ALERTMANAGER
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver, Reply, dripping
 from tests.fakes.mail_server import FILES, MailServer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs.example.com/runbooks/{alertname}/", "http://here:1")
-BINARY: Final = shutil.which("prometheus-alertmanager")
+HAS_ALERTMANAGER: Final = shutil.which(ALERTMANAGER.name) is not None
 AUTHORITY: Final = str(FILES / "authority.pem")
 NOBODY: Final = f"http://{LOOPBACK}:1"
 ROUTE: Final = 'route: {receiver: nobody}\nreceivers: [{name: "nobody"}]\n'
@@ -56,35 +57,14 @@ def a_notice(name: str = "orders", *, ended_ms: int | None = None, since_ms: int
     )
 
 
-def run_alertmanager(folder: Path, stack: ExitStack) -> str:
-    assert BINARY is not None
-    (folder / "am.yml").write_text(ROUTE)
-    (port,) = free_ports(1)
-    arguments = [BINARY, f"--config.file={folder / 'am.yml'}", f"--storage.path={folder}"]
-    arguments += [f"--web.listen-address={LOOPBACK}:{port}", "--cluster.listen-address="]
-    process = ManagedProcess("alertmanager", arguments, {}, folder / "am.log", grace_seconds=10)
-    process.start()
-    stack.callback(process.stop)
-    url = f"http://{LOOPBACK}:{port}"
-    wait_until(lambda: is_ready(url) or not process.is_alive(), "Alertmanager listens")
-    assert process.is_alive(), (folder / "am.log").read_text()
-    return url
-
-
-def is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/-/ready").is_success
-    except httpx.TransportError:
-        return False
-
-
-@pytest.fixture(scope="module", params=["in its place", *(["itself"] if BINARY else [])])
+@pytest.fixture(scope="module", params=["in its place", *(["itself"] if HAS_ALERTMANAGER else [])])
 def alertmanager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ExitStack() as stack:
-        if request.param == "itself":
-            yield run_alertmanager(tmp_path_factory.mktemp("alertmanager"), stack)
-        else:
-            yield stack.enter_context(CheckingAlertmanager()).url
+    if request.param == "itself":
+        with running_alertmanager(tmp_path_factory.mktemp("alertmanager"), ROUTE) as url:
+            yield url
+    else:
+        with CheckingAlertmanager() as checking:
+            yield checking.url
 
 
 def shown(url: str, name: str) -> list[dict[str, Any]]:

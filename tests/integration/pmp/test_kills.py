@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from stack.process.managed_process import ManagedProcess
 from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_samples, write_values
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.sampling import RoundWriter
 from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
@@ -51,33 +51,21 @@ def _config(folder: Path, kafkas: dict[str, KafkaCluster], pinot: PinotServer) -
     return path
 
 
-class SampleWriter:
-    """Writes rounds of samples of every cluster until stopped; some to the execution topic."""
+class SampleRounds:
+    """Rounds of samples of every cluster; some to the execution topic, and some with a malformed value."""
 
     def __init__(self, kafkas: dict[str, KafkaCluster]) -> None:
         self._addresses = {name: kafka.address for name, kafka in kafkas.items()}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pouring")
-        self.rounds = 0
         self.malformed = 0
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._stop.wait(1.0):
-            for name in CLUSTERS:
-                topic = (SAMPLES_TOPIC, EXECUTION_TOPIC)[self.rounds % 5 == 4]
-                write_samples(self._addresses[name], f"{topic}-{name}", _round(name, self.rounds))
-            if self.rounds % 4 == 0:
-                write_values(self._addresses["east"], f"{SAMPLES_TOPIC}-east", [b"\x07 no sample"])
-                self.malformed += 1
-            self.rounds += 1
+    def write(self, number: int) -> None:
+        """Write one round."""
+        for name in CLUSTERS:
+            topic = (SAMPLES_TOPIC, EXECUTION_TOPIC)[number % 5 == 4]
+            write_samples(self._addresses[name], f"{topic}-{name}", _round(name, number))
+        if number % 4 == 0:
+            write_values(self._addresses["east"], f"{SAMPLES_TOPIC}-east", [b"\x07 no sample"])
+            self.malformed += 1
 
 
 def _round(name: str, number: int) -> list[Sample]:
@@ -138,9 +126,9 @@ def world(new_kafka: NewKafka, new_pinot: Callable[..., PinotServer], tmp_path: 
 
 
 def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
-    pouring = SampleWriter(world.kafkas)
-    pouring.start()
-    try:
+    samples = SampleRounds(world.kafkas)
+    writer = RoundWriter(samples.write)
+    with writer.running():
         world.job.start()
         world.wait_for_more("samples reach Pinot")
         world.job.kill()
@@ -154,14 +142,12 @@ def test_every_sample_is_in_pinot_exactly_once(world: World) -> None:
         world.job.kill()
         world.job.start()
         world.wait_for_more("samples flow after the restart of both brokers")
-    finally:
-        pouring.stop()
-    expected = pouring.rounds * PARTITIONS * len(CLUSTERS)
+    expected = writer.rounds * PARTITIONS * len(CLUSTERS)
     wait_until(lambda: world.count() >= expected, f"all {expected} samples in Pinot")
-    _assert_each_once(world.client, pouring.rounds)
+    _assert_each_once(world.client, writer.rounds)
     letters = read_all(world.kafkas["destination"].address, DEAD_LETTERS)
     assert {dict(letter.headers)["headrace.reason"] for letter in letters} == {b"version"}
-    assert len({letter.key for letter in letters}) == pouring.malformed
+    assert len({letter.key for letter in letters}) == samples.malformed
     wait_until(lambda: world.count("partitionMetricsHourly", "sum(samples)") == expected, "the rollup")
     os.kill(world.job.pid, signal.SIGTERM)
     assert world.job.wait(PATIENCE_SECONDS) == 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from tests.kafka_data import make_topic, read_all
 from tests.metrics_data import a_sample, fresh_name, write_samples
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA
+from tests.sampling import RoundWriter
 from tests.servers import KafkaPair
 from tests.spark_cluster import SparkCluster
 
@@ -38,30 +38,6 @@ PARTITIONS: Final = 20
 ROUND_MS: Final = 10_000
 RATE: Final = 1000.0
 TABLE_TOPIC: Final = "headrace-partition-metrics"
-
-
-class SampleWriter:
-    """Writes a round of samples of every cluster each second until told to stop."""
-
-    def __init__(self, address: str, clusters: list[str]) -> None:
-        self._address, self._clusters = address, clusters
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pouring")
-        self.rounds = 0
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._stop.wait(1.0):
-            for name in self._clusters:
-                write_samples(self._address, f"__{name}", a_round(self.rounds))
-            self.rounds += 1
 
 
 def a_round(number: int) -> list[Sample]:
@@ -87,7 +63,11 @@ class World:
         config = folder / "headrace.toml"
         config.write_text(self._settings(folder))
         self.job = self.spark.process("job", "driver", {"headrace.toml": str(config)})
-        self.pouring = SampleWriter(kafka.source.address, self.clusters)
+        self.writer = RoundWriter(self._write_round)
+
+    def _write_round(self, number: int) -> None:
+        for name in self.clusters:
+            write_samples(self.kafka.source.address, f"__{name}", a_round(number))
 
     def _settings(self, folder: Path) -> str:
         source, destination = self.kafka.source.address, self.kafka.destination.address
@@ -120,7 +100,7 @@ class World:
         ).rows
 
     def wait_for_more(self, what: str) -> None:
-        before, rounds = self.rows(), self.pouring.rounds
+        before, rounds = self.rows(), self.writer.rounds
         wait_until(
             lambda: self.rows() > before and self.rows() >= rounds * PARTITIONS * len(self.clusters),
             f"{what}; log: {self.job.log_file}",
@@ -174,17 +154,12 @@ def new_world(
         world.stop()
 
 
-class Timetable:
-    """Prints how long each fault took to pass."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def after(self, what: str, *steps: Callable[[], object]) -> None:
-        begun = time.monotonic()
-        for step in steps:
-            step()
-        print(f"{what}: samples flow after {time.monotonic() - begun:.0f} s")
+def timed(what: str, *steps: Callable[[], object]) -> None:
+    """Run the steps, and print how long they took."""
+    begun = time.monotonic()
+    for step in steps:
+        step()
+    print(f"{what}: samples flow after {time.monotonic() - begun:.0f} s")
 
 
 def memory_mib(process: ManagedProcess) -> dict[str, list[int]]:
@@ -200,39 +175,37 @@ def memory_mib(process: ManagedProcess) -> dict[str, list[int]]:
 def test_no_death_of_a_spark_process_loses_or_doubles_a_sample(new_world: NewWorld) -> None:
     world = new_world()
     spark, job = world.spark, world.job
-    times = Timetable(world)
     spark.start()
-    world.pouring.start()
-    try:
+    with world.writer.running():
         job.start()
         world.wait_for_executors(2, 0)
         world.wait_for_more("samples reach Pinot")
         for process in (job, *spark.workers, spark.master):
             print(process.name, memory_mib(process))
         spark.executors()[0].kill()
-        times.after(
+        timed(
             "executor killed",
             lambda: world.wait_for_executors(2, 1),
             lambda: world.wait_for_more("an executor died"),
         )
         spark.workers[0].kill()
-        times.after(
+        timed(
             "worker killed",
             lambda: world.wait_for_executors(1, 2),
             lambda: world.wait_for_more("a worker died"),
         )
         spark.workers[0].start()
-        times.after("worker started", lambda: world.wait_for_executors(2, 2))
+        timed("worker started", lambda: world.wait_for_executors(2, 2))
         spark.master.kill()
-        times.after("master killed", lambda: world.wait_for_more("the master is away"))
+        timed("master killed", lambda: world.wait_for_more("the master is away"))
         spark.master.start()
-        times.after(
+        timed(
             "master started",
             lambda: wait_until(lambda: spark.state("status") == "ALIVE", "the master has recovered"),
             lambda: world.wait_for_more("the master is back"),
         )
         spark.executors()[0].kill()  # only a master that knows the application replaces it
-        times.after(
+        timed(
             "executor killed under the new master",
             lambda: world.wait_for_executors(2, 3),
             lambda: world.wait_for_more("an executor died under the new master"),
@@ -240,16 +213,14 @@ def test_no_death_of_a_spark_process_loses_or_doubles_a_sample(new_world: NewWor
         assert len(world.events("executor lost")) == 3
         job.kill()
         job.start()
-        times.after("driver killed and started", lambda: world.wait_for_more("the driver is back"))
-    finally:
-        world.pouring.stop()
+        timed("driver killed and started", lambda: world.wait_for_more("the driver is back"))
     check_each_sample_once(world)
     assert job.stop() == -signal.SIGTERM  # as spark-submit ends, after the job has stopped
 
 
 def check_each_sample_once(world: World) -> None:
     """In Pinot once; in the topic at least once, repeats being the same row."""
-    rounds = world.pouring.rounds
+    rounds = world.writer.rounds
     expected = rounds * PARTITIONS * len(world.clusters)
     wait_until(lambda: world.rows() >= expected, f"all {expected} samples in Pinot")
     total = sum(range(rounds)) * PARTITIONS * ROUND_MS / 1000 * RATE
@@ -269,8 +240,7 @@ def test_a_job_that_a_restarted_master_does_not_know_ends_and_resumes(
 ) -> None:
     world = new_world(recovers=False)
     world.spark.start()
-    world.pouring.start()
-    try:
+    with world.writer.running():
         world.job.start()
         world.wait_for_executors(2, 0)
         world.wait_for_more("samples reach Pinot")
@@ -281,6 +251,4 @@ def test_a_job_that_a_restarted_master_does_not_know_ends_and_resumes(
         assert world.job.wait(PATIENCE_SECONDS) == 1, "it ends after five minutes, to register anew"
         world.job.start()
         world.wait_for_more("the driver is back")
-    finally:
-        world.pouring.stop()
     check_each_sample_once(world)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyspark
 import pytest
 import yaml
@@ -24,6 +23,7 @@ from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA
 from tests.servers import KafkaPair
+from tests.spark_cluster import master_state
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
@@ -64,20 +64,11 @@ def a_spark_cluster(folder: Path, variables: dict[str, str]) -> Iterator[str]:
     try:
         for process in processes:
             process.start()
-        wait_until(lambda: _workers(master_page) == 1, "a master with a worker")
+        wait_until(lambda: master_state(master_page, "aliveworkers") == 1, "a master with a worker")
         yield address
     finally:
         for process in processes:
             process.kill()
-
-
-def _workers(page: int) -> int:
-    """Return the number of workers registered at the master; -1 while it does not respond."""
-    try:
-        answer = httpx.get(f"http://127.0.0.1:{page}/json/")
-    except httpx.TransportError:
-        return -1
-    return int(answer.json()["aliveworkers"]) if answer.is_success else -1
 
 
 def test_the_job_runs_on_a_cluster_that_authenticates_and_encrypts_and_stops_cleanly(

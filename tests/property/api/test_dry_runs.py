@@ -49,7 +49,7 @@ class Provider:
 
 
 def a_site(server: FakeZooKeeper, name: str, beside: Site | None = None) -> Site:
-    """One that plans by load, and sees the same clusters as another."""
+    """Return an instance that plans by load, and sees the same clusters as another."""
     site = Site(server, name, LoadPlanner(AssignerSettings().policy()))
     provider = Provider(site)
     site.leader.world_view._planning.providers._service = ProviderInUse(provider)
@@ -66,7 +66,7 @@ def provider_of(site: Site) -> Provider:
 
 @pytest.fixture
 def pair() -> tuple[Site, Site]:
-    """The first one leads, and both plan by load."""
+    """Return a leader and a follower, which plan by load."""
     server = FakeZooKeeper()
     one = a_site(server, "one")
     two = a_site(server, "two", one)
@@ -80,7 +80,7 @@ def pair() -> tuple[Site, Site]:
 
 
 def measure(site: Site, random: Random, *, share: float = 0.6) -> None:
-    """Samples of some partitions, or none any more."""
+    """Publish samples of some partitions, or withdraw all."""
     store = MeasuredLoads(site.session)
     store.withdraw(SAMPLER)
     if random.random() < share:
@@ -150,8 +150,8 @@ def some_dry_run(random: Random) -> tuple[str, Ask]:
     return kind, ask
 
 
-def told(answer: Response, without: set[str]) -> Any:
-    """Return the status and the answer; errors by their kind and detail."""
+def outcome_of(answer: Response, without: set[str]) -> Any:
+    """Return the status and the answer without these fields; of an error its kind and detail."""
     found = answer.json()
     if answer.status_code >= 400:
         return answer.status_code, found["kind"], found["detail"]
@@ -185,7 +185,10 @@ def test_a_followers_dry_run_is_the_leaders_whatever_is_away(pair: tuple[Site, S
         leader.source.failure = Unreachable("no broker responds") if random.random() < 0.1 else None
         kind, ask = some_dry_run(random)
         mine, theirs = ask(follower), ask(leader)
-        assert told(mine, {"id", "expires_ms"}) == told(theirs, {"id", "expires_ms"}), (number, kind)
+        assert outcome_of(mine, {"id", "expires_ms"}) == outcome_of(theirs, {"id", "expires_ms"}), (
+            number,
+            kind,
+        )
         if mine.status_code < 300:
             assert mine.json()["loads_from"] == "leader"
             done.add(kind)
@@ -205,10 +208,10 @@ def test_without_the_leader_it_is_that_of_the_next_leader(pair: tuple[Site, Site
             assert mine.json()["loads_from"] == "stored", (number, kind)
             gap = mine.json()["reasons"][-1]
             assert "connection refused" in gap
-            ours, others = told(mine, OF_OWN_LOADS)[1], told(theirs, OF_OWN_LOADS)[1]
+            ours, others = outcome_of(mine, OF_OWN_LOADS)[1], outcome_of(theirs, OF_OWN_LOADS)[1]
             assert ours == {**others, "reasons": [*others["reasons"], gap]}, (number, kind)
         else:
-            assert told(mine, set()) == told(theirs, set()), (number, kind)
+            assert outcome_of(mine, set()) == outcome_of(theirs, set()), (number, kind)
     assert shown > 3
     assert leader.session.children(znodes.OBSERVATIONS)
 
@@ -227,7 +230,10 @@ def test_before_the_first_plan_it_is_the_leaders_too() -> None:
         measure(leader, random)
         kind, ask = some_dry_run(random)
         mine, theirs = ask(follower), ask(leader)
-        assert told(mine, {"id", "expires_ms"}) == told(theirs, {"id", "expires_ms"}), (number, kind)
+        assert outcome_of(mine, {"id", "expires_ms"}) == outcome_of(theirs, {"id", "expires_ms"}), (
+            number,
+            kind,
+        )
 
 
 def test_a_restoration_is_the_leaders_too(pair: tuple[Site, Site]) -> None:
@@ -241,7 +247,7 @@ def test_a_restoration_is_the_leaders_too(pair: tuple[Site, Site]) -> None:
         for site in (follower, leader)
     )
     assert mine.json()["starts"]
-    assert told(mine, set()) == told(theirs, set())
+    assert outcome_of(mine, set()) == outcome_of(theirs, set())
 
 
 def test_one_that_was_just_elected_is_not_asked_before_it_has_the_loads(pair: tuple[Site, Site]) -> None:
@@ -255,7 +261,7 @@ def test_one_that_was_just_elected_is_not_asked_before_it_has_the_loads(pair: tu
 
 
 def measured_then_away(leader: Site, follower: Site) -> None:
-    """Three observations, then no samples any more."""
+    """Publish three observations, then withdraw the samples."""
     rates = dict.fromkeys(PLACES, (20.0, 1.0))
     for _ in range(3):
         MeasuredLoads(leader.session).publish(

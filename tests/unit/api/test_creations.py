@@ -59,37 +59,37 @@ def test_a_creation_whose_answer_was_lost_is_found(site: Site) -> None:
     assert create(site.client, a_body()).status_code == 409
     assert create(site.client, a_body(), KEY).status_code == 201
     assert [one["name"] for one in site.client.get(PATH).json()] == ["orders"]
-    assert len(told(site)) == 1, "the event is stored with the datastream"
+    assert len(command_sentences(site)) == 1, "the event is stored with the datastream"
 
 
-def told(site: Site) -> list[str]:
+def command_sentences(site: Site) -> list[str]:
     return [one["sentence"] for one in site.client.get("/v1/events").json() if one["kind"] == "command"]
 
 
 def test_who_asked_for_a_creation_and_why_is_an_event(site: Site) -> None:
     why = {"reason": "ticket 7", "requested_by": "me"}
     assert site.client.post(PATH, json=a_body(), params={**why, "dry_run": "true"}).status_code == 200
-    assert told(site) == []
+    assert command_sentences(site) == []
     for status in (201, 409):
         assert site.client.post(PATH, json=a_body(), params=why).status_code == status
-    (sentence,) = told(site)
+    (sentence,) = command_sentences(site)
     assert sentence.startswith("me ")
     assert sentence.endswith("ticket 7")
     for _ in range(2):
         assert create(site.client, a_body("again", source=OTHER), KEY).status_code == 201
-    assert len(told(site)) == 2
+    assert len(command_sentences(site)) == 2
     (event, *_) = site.client.get("/v1/events", params={"datastream": "orders"}).json()
     assert (event["kind"], event["datastream"], event["plan_epoch"]) == ("command", "orders", 0)
     other = a_body("c", source={**OTHER, "topics": "third"})
     for reason in ("r" * 20_000, "\x00"):
         refused = site.client.post(PATH, json=other, params={"reason": reason})
         assert (refused.status_code, "the reason" in refused.text) == (400, True), refused.text
-    assert len(told(site)) == 2
+    assert len(command_sentences(site)) == 2
 
 
 def test_who_creates_without_a_name_is_known_by_address_and_call(site: Site) -> None:
     assert site.client.post(PATH, json=a_body(), headers={"X-Request-ID": "call-7"}).is_success
-    (created,) = told(site)
+    (created,) = command_sentences(site)
     assert "127.0.0.1" in created
     assert "call-7" in created
     document = {
@@ -101,7 +101,7 @@ def test_who_creates_without_a_name_is_known_by_address_and_call(site: Site) -> 
     }
     answer = site.client.post("/datastream", json=document, headers={"X-Request-ID": "call-8"})
     assert answer.status_code == 201, answer.text
-    created = told(site)[0]
+    created = command_sentences(site)[0]
     assert created.startswith("Brooklin")
     assert "127.0.0.1" in created
     assert "call-8" in created

@@ -16,7 +16,7 @@ from tests.fakes.site import Site
 ASKED = {"q": "status", "type": "connector", "scope": "headrace"}
 
 
-def said(client: Client, content: str, **more: str) -> dict[str, Any]:
+def element_of(client: Client, content: str, **more: str) -> dict[str, Any]:
     answer = client.get("/diag", params={**ASKED, "content": content, **more})
     assert answer.status_code == 200, answer.text
     assert answer.json()["paging"] == {"start": 0, "count": 10, "links": []}
@@ -26,7 +26,7 @@ def said(client: Client, content: str, **more: str) -> dict[str, Any]:
 
 
 def content(client: Client, path: str) -> Any:
-    element = said(client, path)
+    element = element_of(client, path)
     assert (element["succeeded"], element["errorMessages"]) == (True, "")
     return json.loads(element["status"])
 
@@ -82,7 +82,7 @@ def test_offsets_that_are_stored(client: Client, site: Site) -> None:
 )
 def test_what_cannot_be_said_has_not_succeeded(client: Client, site: Site, path: str) -> None:
     site.create()
-    element = said(client, path)
+    element = element_of(client, path)
     assert (element["succeeded"], element["status"]) == (False, "")
     assert element["errorMessages"]
 
@@ -102,12 +102,12 @@ def test_what_nobody_has_is_refused(client: Client, other: dict[str, str]) -> No
 
 def test_all_instances_are_by_name_also_those_that_copy_nothing(client: Client, site: Site) -> None:
     site.create()
-    element = said(client, "/partitions", q="allStatus")
+    element = element_of(client, "/partitions", q="allStatus")
     assert (element["succeeded"], element["errorMessages"]) == (True, "{}")
     assert json.loads(json.loads(element["status"])["one"])[0]["datastreams"] == ["orders"]
     other = Site(site.server, "two")
     other.tick()
-    element = said(client, "/partitions", q="allStatus")
+    element = element_of(client, "/partitions", q="allStatus")
     assert (element["succeeded"], json.loads(element["errorMessages"])) == (True, {})
     assert json.loads(element["status"]).keys() == {"one", "two"}
     assert json.loads(json.loads(element["status"])["two"]) == []

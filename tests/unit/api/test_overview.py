@@ -177,10 +177,10 @@ def test_what_another_instance_says_wrongly_is_refused(said: Any) -> None:
 def test_sums_are_read_back_and_a_later_version_may_say_more(site: Site) -> None:
     site.create()
     say(site, "t-0")
-    told = sums_document(own_sums(site.services))
-    assert sums_read(told) == own_sums(site.services)
-    assert sums_read([{**told[0], "unheard_of": 1}]) == own_sums(site.services)
-    assert told[0]["group"] == GroupName("orders")
+    shown_sums = sums_document(own_sums(site.services))
+    assert sums_read(shown_sums) == own_sums(site.services)
+    assert sums_read([{**shown_sums[0], "unheard_of": 1}]) == own_sums(site.services)
+    assert shown_sums[0]["group"] == GroupName("orders")
     assert TopicSums(GroupName("g"), "t").oldest_ms is None
 
 

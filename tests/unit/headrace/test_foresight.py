@@ -5,37 +5,29 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 import pytest
 
 from assigner.advice.settings import AdviceSettings
 from assigner.planner import LoadPlanner
-from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import Policy
-from assigner.what_if.document import Fallback
 from headrace.foresight.history import DAY, HOUR_MS, PastHours
 from headrace.foresight.run import PART, ForesightThread
 from headrace.foresight.turn import NO_PAST, ForesightTurn, Means
-from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import Unreachable
-from mirror.instance.loads.advice_store import AdviceStore
-from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, InstanceName
-from mirror.model.load import PartitionLoad, TaskCapacity
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import PartitionLoad
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, SOURCE_LOADS
 from tests.fakes.clock import ManualClock
+from tests.fakes.foresight import T0, T1, means_with, planned_site
 from tests.fakes.past import history_of
 from tests.fakes.site import Site
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 """The clock of a site is slightly ahead of this."""
 LOAD = PartitionLoad(10.0)
-CAPACITY = TaskCapacity(100, None, 100)
 Hour = Mapping[TopicPartition, PartitionLoad]
 AskHour = Callable[[ClusterRef, int], Hour]
 
@@ -50,28 +42,15 @@ def away(_: ClusterRef, hour_ms: int) -> Hour:
     raise Unreachable(f"Pinot does not answer about {hour_ms}")
 
 
-def how(_: Sequence[Datastream]) -> Fallback:
-    return Fallback(CAPACITY, UNKNOWN_LOAD, Policy())
-
-
 @pytest.fixture
 def site() -> Site:
-    """Return a leader that has planned two partitions of 10 bytes/s each."""
-    one = Site(planner=LoadPlanner())
-    one.create()
-    rates = {T0: (10.0, 1.0), T1: (10.0, 1.0)}
-    MeasuredLoads(one.session).publish(
-        InstanceName("m"), InstanceMeasurements({SOURCE: rates}), one.clock.now_ms()
-    )
-    one.client.post("/v1/rebalance", json={"datastream": "orders"})
-    one.tick()
-    return one
+    return planned_site()
 
 
 def means_of(site: Site, ask: AskHour | None, **settings: float) -> Means:
     wanted = AdviceSettings.model_validate({"tasks_per_instance": 1, **settings})
     past = None if ask is None else history_of(ask, wanted.history_days)
-    return Means(site.services, AdviceStore(site.session), ExpectedLoads(), wanted, how, past)
+    return means_with(site, wanted, past)
 
 
 def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:

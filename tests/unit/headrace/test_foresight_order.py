@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
 from assigner.advice.past import LeastTerms, least_tasks
 from assigner.advice.settings import AdviceSettings
-from assigner.planner import LoadPlanner
-from assigner.problem.loads import UNKNOWN_LOAD
-from assigner.problem.problem import Policy
-from assigner.what_if.document import Fallback
 from headrace.foresight.history import DAY, HOUR_MS, PastHours
 from headrace.foresight.needs import WEEK, PastNeeds
 from headrace.foresight.run import PART, ForesightThread
 from headrace.foresight.sums import PastSums, SumQuery
 from headrace.foresight.turn import ForesightTurn, History, Means
-from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import Unreachable
 from mirror.instance.loads.advice_store import AdviceStore
-from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, InstanceName
-from mirror.model.load import PartitionLoad, TaskCapacity
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import PartitionLoad
 from mirror.model.sizing.advice import Advice
 from mirror.model.sizing.load_sums import LoadSums
 from mirror.model.topics import TopicPartition
-from tests.builders import SOURCE
 from tests.fakes.clock import ManualClock
+from tests.fakes.foresight import T0, T1, means_with, planned_site
 from tests.fakes.past import summed
 from tests.fakes.site import Site
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SETTINGS = AdviceSettings(tasks_per_instance=1)
 STEADY = {T0: PartitionLoad(60.0, 1.0), T1: PartitionLoad(60.0, 1.0)}
 
 
@@ -40,22 +33,9 @@ def steady(_: ClusterRef, __: int) -> Mapping[TopicPartition, PartitionLoad]:
     return STEADY
 
 
-def how(_: Sequence[Datastream]) -> Fallback:
-    return Fallback(TaskCapacity(100, None, 100), UNKNOWN_LOAD, Policy())
-
-
 @pytest.fixture
 def site() -> Site:
-    """A leader that has planned two partitions of 10 bytes/s each."""
-    one = Site(planner=LoadPlanner())
-    one.create()
-    rates = {T0: (10.0, 1.0), T1: (10.0, 1.0)}
-    MeasuredLoads(one.session).publish(
-        InstanceName("m"), InstanceMeasurements({SOURCE: rates}), one.clock.now_ms()
-    )
-    one.client.post("/v1/rebalance", json={"datastream": "orders"})
-    one.tick()
-    return one
+    return planned_site()
 
 
 class Recorded:
@@ -84,9 +64,7 @@ class Recorded:
 
 
 def means_of(site: Site, recorded: Recorded) -> Means:
-    settings = AdviceSettings(tasks_per_instance=1)
-    history = recorded.history(settings.history_days)
-    return Means(site.services, AdviceStore(site.session), ExpectedLoads(), settings, how, history)
+    return means_with(site, SETTINGS, recorded.history(SETTINGS.history_days))
 
 
 class Hours:
@@ -239,8 +217,7 @@ def test_with_many_partitions_their_mean_is_read_once(site: Site) -> None:
 
     recorded = Recorded(site)
     many = History(PastSums(recorded.sums, 14), PastHours(loads, most_rates=1))
-    means = means_of(site, recorded)
-    turn = ForesightTurn(Means(means.services, means.store, means.expected, means.settings, how, many))
+    turn = ForesightTurn(means_with(site, SETTINGS, many))
     advice = turn.run()
     assert asked == [DAY]
     assert advice.peak is not None
@@ -250,8 +227,7 @@ def test_with_many_partitions_their_mean_is_read_once(site: Site) -> None:
 def test_a_total_without_loads_of_partitions_is_not_forecast(site: Site) -> None:
     recorded = Recorded(site)
     silent = History(PastSums(recorded.sums, 14), PastHours(lambda cluster, since_ms, _: {}))
-    means = means_of(site, recorded)
-    turn = ForesightTurn(Means(means.services, means.store, means.expected, means.settings, how, silent))
+    turn = ForesightTurn(means_with(site, SETTINGS, silent))
     advice = turn.run()
     assert (advice.required_tasks, advice.peak) == (1, None)
     assert "partitions" in advice.why

@@ -12,7 +12,9 @@ from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 from pmp.settings import SampledCluster
 
 
-def said(*sources: dict[str, Any], sampled_by: str = "cruise-control") -> FirstSamplesWait | None:
+def first_samples_wait(
+    *sources: dict[str, Any], sampled_by: str = "cruise-control"
+) -> FirstSamplesWait | None:
     sampled = SampledCluster.model_validate({"sampled_by": sampled_by})
     return awaited({"sources": [*sources]}, "east", sampled)
 
@@ -21,7 +23,7 @@ def said(*sources: dict[str, Any], sampled_by: str = "cruise-control") -> FirstS
 def test_a_cluster_without_a_topic_of_samples_is_named_with_both_names(
     sources: tuple[dict[str, Any], ...],
 ) -> None:
-    found = said(*sources)
+    found = first_samples_wait(*sources)
     assert found is not None
     assert found.problem.endswith(f"topic {SAMPLES_TOPIC} or {EXECUTION_TOPIC}")
     assert "pmp.clusters.east.samples_topic" in found.advice
@@ -29,7 +31,7 @@ def test_a_cluster_without_a_topic_of_samples_is_named_with_both_names(
 
 
 def test_an_empty_topic_waits_for_its_first_sample() -> None:
-    found = said({"endOffset": {SAMPLES_TOPIC: {"0": 0, "1": 0}}}, sampled_by="sampler")
+    found = first_samples_wait({"endOffset": {SAMPLES_TOPIC: {"0": 0, "1": 0}}}, sampled_by="sampler")
     assert found is not None
     assert SAMPLES_TOPIC in found.problem
     assert EXECUTION_TOPIC not in found.problem
@@ -38,4 +40,4 @@ def test_an_empty_topic_waits_for_its_first_sample() -> None:
 
 @pytest.mark.parametrize("field", ["endOffset", "latestOffset"])
 def test_a_topic_with_samples_is_not_waited_for_though_they_are_old(field: str) -> None:
-    assert said({field: json.dumps({SAMPLES_TOPIC: {"0": 0, "1": 7}})}) is None
+    assert first_samples_wait({field: json.dumps({SAMPLES_TOPIC: {"0": 0, "1": 7}})}) is None

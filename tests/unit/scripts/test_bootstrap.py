@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import fcntl
 import hashlib
-import importlib.util
 import os
 import shutil
 import signal
@@ -24,6 +23,7 @@ import psutil
 import pytest
 
 from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.scripts import module_of
 
 ROOT = Path(__file__).parents[3]
 Usage = namedtuple("Usage", "total used free")
@@ -108,16 +108,11 @@ def small_project(project: Path, registry: Registry) -> None:
 
 
 def load(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bootstrap", folder / "scripts" / "bootstrap.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     path = list(sys.path)
     try:
-        spec.loader.exec_module(module)
+        return module_of(folder / "scripts" / "bootstrap.py")
     finally:
         sys.path[:] = path
-    return module
 
 
 @pytest.fixture

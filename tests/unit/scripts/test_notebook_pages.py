@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
+
+from tests.scripts import FOLDER, module_of
 
 ROOT: Final = Path(__file__).parents[3]
 NOTEBOOKS: Final = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -17,12 +18,7 @@ NOTEBOOKS: Final = sorted((ROOT / "notebooks").glob("*.ipynb"))
 @pytest.fixture(scope="module")
 def pages() -> ModuleType:
     """The hook as MkDocs loads it: from its file."""
-    spec = importlib.util.spec_from_file_location("notebook_pages", ROOT / "scripts" / "notebook_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(FOLDER / "notebook_pages.py")
 
 
 def cell(source: str, *outputs: dict[str, Any], kind: str = "code") -> dict[str, Any]:

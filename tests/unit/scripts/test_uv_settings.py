@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "uv_settings.py"
+from tests.scripts import FOLDER, module_of
 
 
 @pytest.fixture
 def uv_settings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("uv_settings", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(FOLDER / "uv_settings.py")
 
 
 def test_the_environment_wins_over_files_and_a_command_over_all_commands(uv_settings: ModuleType) -> None:

@@ -180,54 +180,54 @@ def _is_withheld(watch: PositionWatch, number: int, start: int = 3, records: int
     return watch.withholds((at, at - 5), checkpoint, end, end, start, 50, copied)
 
 
-def _moments_said(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -> list[float]:
+def _reported_moments(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -> list[float]:
     """Return the report times in an hour, with a source that deletes such old records every five minutes."""
-    watch, said = PositionWatch(), []
+    watch, reported = PositionWatch(), []
     for number in range(720):
         at = 5.0 * number
         start = 50 * max(number // 60 * 60 - kept_seconds // 5, 0)
         if not _is_withheld(watch, number, start, 50):
-            said.append(at)
+            reported.append(at)
             end = 50 * number + 9
             watch.report(LanePosition(50 * number, end, end, start, retention))
-    return said
+    return reported
 
 
 def test_lanes_in_time_say_nothing_of_where_they_stand() -> None:
     watch = PositionWatch()
-    said = [number for number in range(1_000) if not _is_withheld(watch, number)]
-    assert said == [0]
+    reported = [number for number in range(1_000) if not _is_withheld(watch, number)]
+    assert reported == [0]
 
 
 def test_a_quiet_lane_in_time_says_nothing_when_it_has_records_again() -> None:
     """Its worker reports every 5 s, and includes the lane every 40 s."""
-    watch, said = PositionWatch(), []
+    watch, reported = PositionWatch(), []
     for number in range(100):
         at, checkpoint = 40.0 * number, number
         if not watch.withholds((at, at - 5), checkpoint, checkpoint, checkpoint, 3, 0, (1, 90)):
-            said.append(number)
+            reported.append(number)
             watch.report(LanePosition(checkpoint, checkpoint, checkpoint, 3))
-    assert said == [0]
+    assert reported == [0]
 
 
 def test_a_time_to_loss_that_is_near_is_said_every_minute() -> None:
-    said = _moments_said(600)
-    assert said[:3] == [0.0, 900.0, 1_200.0], "not reported when the log start first moved"
-    assert max(later - sooner for sooner, later in pairwise(said[2:])) == 60.0
-    assert set(range(1_500, 3_600, 300)) <= set(said), "no report at each move"
-    assert len(said) < 60
+    reported = _reported_moments(600)
+    assert reported[:3] == [0.0, 900.0, 1_200.0], "not reported when the log start first moved"
+    assert max(later - sooner for sooner, later in pairwise(reported[2:])) == 60.0
+    assert set(range(1_500, 3_600, 300)) <= set(reported), "no report at each move"
+    assert len(reported) < 60
 
 
 def test_a_time_to_loss_that_is_far_is_said_when_a_tenth_of_it_has_passed() -> None:
-    assert _moments_said(2_400) == [0.0, 2_700.0, 3_000.0]
+    assert _reported_moments(2_400) == [0.0, 2_700.0, 3_000.0]
     kept = Retention(86_400_000, 10_000_000)
-    assert _moments_said(7_200, kept) == [0.0, 1_005.0, 2_005.0, 3_005.0], "full in 10,000 s"
+    assert _reported_moments(7_200, kept) == [0.0, 1_005.0, 2_005.0, 3_005.0], "full in 10,000 s"
 
 
 def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
     """The partition grows by 1,000 bytes per second."""
-    said = _moments_said(7_200, Retention(None, 1_000_000))
-    assert said == [0.0, *(5.0 + 60 * number for number in range(60))]
+    reported = _reported_moments(7_200, Retention(None, 1_000_000))
+    assert reported == [0.0, *(5.0 + 60 * number for number in range(60))]
 
 
 def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_said() -> None:

@@ -127,7 +127,7 @@ def gate_for(case: Case) -> RouteGate:
     return RouteGate(RouteMap(ids, OWN_TOPICS), known, questions, lambda: case.plan, clock)
 
 
-def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
+def verdict_of(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
     """Return the verdict of the gate."""
     try:
         gate.check(new, others)
@@ -138,7 +138,7 @@ def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:
 
 def outcome(case: Case) -> str:
     """Return the verdict of a new gate."""
-    return said(gate_for(case), case.new, case.others)
+    return verdict_of(gate_for(case), case.new, case.others)
 
 
 @settings(max_examples=examples(200))
@@ -165,7 +165,7 @@ def test_a_gate_says_the_same_whatever_it_has_been_asked_before(case: Case, data
             status = data.draw(st.sampled_from([DatastreamStatus.READY, DatastreamStatus.DELETING]))
             selection = TopicSelection(data.draw(st.sampled_from(EXPRESSIONS)))
             there[changed] = replace(one, status=status, selection=selection)
-        assert said(gate, case.new, there) == said(gate_for(case), case.new, there)
+        assert verdict_of(gate, case.new, there) == verdict_of(gate_for(case), case.new, there)
 
 
 @given(st.lists(st.sampled_from(EXPRESSIONS), max_size=8), st.sampled_from(TOPICS))

@@ -238,8 +238,11 @@ def test_a_folder_that_cannot_be_used_is_a_fault_of_the_settings(tmp_path: Path)
 
 @pytest.mark.parametrize("space", [0, 1, 17, 60])
 def test_a_full_disk_refuses_changes_and_serves_reads(tmp_path: Path, space: int) -> None:
-    disk, said = FailingDisk(), list[bool]()
-    with opened(tmp_path, disk=disk, on_condition=lambda is_well, _: said.append(is_well)) as (_, session):
+    disk, conditions = FailingDisk(), list[bool]()
+    with opened(tmp_path, disk=disk, on_condition=lambda is_well, _: conditions.append(is_well)) as (
+        _,
+        session,
+    ):
         session.create("/a", b"1")
         disk.space = space
         for _ in range(3):
@@ -250,7 +253,7 @@ def test_a_full_disk_refuses_changes_and_serves_reads(tmp_path: Path, space: int
             session.read("/b")
         disk.space = None
         session.create("/b", b"3")
-        assert said == [False, True]
+        assert conditions == [False, True]
     with opened(tmp_path) as (store, _):
         assert tree_of(store) == {"/a": (b"1", 0), "/b": (b"3", 0)}
 
@@ -338,12 +341,12 @@ def test_a_watch_that_fails_does_not_fail_the_write(tmp_path: Path) -> None:
     def fail() -> None:
         raise RuntimeError
 
-    rung = list[str]()
+    called = list[str]()
     with opened(tmp_path) as (_, session):
         session.children("", fail)
-        session.children("", lambda: rung.append("second"))
+        session.children("", lambda: called.append("second"))
         session.create("/a")
-        assert rung == ["second"]
+        assert called == ["second"]
 
 
 def test_a_closed_store_refuses_changes(tmp_path: Path) -> None:

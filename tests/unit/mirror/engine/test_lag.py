@@ -22,7 +22,7 @@ PRODUCE = 0
 LARGE = b"x" * 5_000
 
 
-def said(fakes: MirroredFakes) -> tuple[MirrorMetric, LanePosition]:
+def measured(fakes: MirroredFakes) -> tuple[MirrorMetric, LanePosition]:
     """Return the current metric and position of the only lane."""
     (metric,) = metrics = fakes.engine.metrics()
     (position,) = fakes.engine.positions(metrics)
@@ -70,7 +70,7 @@ def test_a_lane_that_has_delivered_nothing_is_as_old_as_its_first_record(fakes: 
     fakes.source.write("t", stamped(fakes, HOUR_MS, LARGE))
     fakes.start("t")
     fakes.run_until_paused("t")
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert metric.lag_ms is not None
     assert HOUR_MS <= metric.lag_ms < HOUR_MS + 10_000
     assert (metric.lag_records, position.checkpoint, position.end) == (1, 0, 1)
@@ -89,7 +89,7 @@ def test_a_lane_that_is_stopped_and_started_between_two_fetches_hears_of_its_sou
     fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane stops")
     fakes.start("t")
     fakes.run(5)
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert (metric.lag_records, metric.lag_ms) == (0, 0)
     assert position[:3] == (20, 20, 20)
 
@@ -120,12 +120,12 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(
     end = fakes.source.write_in_transaction("t", fakes.records(20, 5))
     fakes.write("t", 25, 5)
     fakes.run(5)
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert (metric.lag_records, metric.lag_ms) == (10, 0)
     assert position[:3] == (20, 20, 30)
     assert position.hidden_ms is None, "most transactions end sooner"
     fakes.run(5)
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert metric.lag_ms == 0, "no readable record waits"
     assert 10_000 <= (position.hidden_ms or 0) <= 12_000
     fakes.run_until(lambda: fakes.lane("t").held_by, "the transaction is reported")
@@ -133,7 +133,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(
     assert cause(fakes) is PauseCause.OPEN_TRANSACTION
     end(commit=True)
     fakes.run_to("t", 31)
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert (metric.lag_records, metric.lag_ms, position.hidden_ms) == (0, 0, None)
     fakes.run(2)
     assert "1 lane no longer affected" in caplog.text
@@ -160,7 +160,7 @@ def test_a_compacted_end_of_the_source_does_not_wait(fakes: MirroredFakes) -> No
     fakes.start("t")
     fakes.run_to("t", 50)
     fakes.run_until(lambda: age(fakes) == 0, "no record waits")
-    metric, position = said(fakes)
+    metric, position = measured(fakes)
     assert (metric.lag_records, metric.lag_ms) == (0, 0)
     assert position[:3] == (50, 50, 50)
 
@@ -230,7 +230,7 @@ def test_batches_that_waited_and_were_merged_are_as_old_as_their_records(
     fakes.engine.metrics()
     fakes.target.faults.clear()
     fakes.run_to("t", 80 if begun else 60)
-    metric, _ = said(fakes)
+    metric, _ = measured(fakes)
     late = sum(metric.latency_counts[latency_bucket(16_000) + 1 :])
     assert 40 <= late < metric.records_copied == 60, "one record per second waited"
 
@@ -291,16 +291,18 @@ def test_what_the_source_keeps_is_looked_up_for_a_lane_that_is_late(fakes: Mirro
     fakes.write("t", 0, 20)
     fakes.start("t")
     fakes.run_to("t", 20)
-    assert said(fakes)[1].retention == UNKNOWN_RETENTION
+    assert measured(fakes)[1].retention == UNKNOWN_RETENTION
     freeze(fakes)
     fakes.write("t", 20, 5)
     fakes.run(20)
-    assert said(fakes)[1].retention == UNKNOWN_RETENTION, "its request has just been sent"
+    assert measured(fakes)[1].retention == UNKNOWN_RETENTION, "its request has just been sent"
     fakes.run(5)
-    position = said(fakes)[1]
+    position = measured(fakes)[1]
     assert position[:5] == (20, 25, 25, 0, Retention(120_000, 5_000))
     fakes.source.topics["t"].own["cleanup.policy"] = "compact"
     fakes.run(400)
-    said(fakes)
+    measured(fakes)
     fakes.run(5)
-    assert said(fakes)[1].retention == Retention(UNLIMITED, UNLIMITED), "nothing is deleted by age or size"
+    assert measured(fakes)[1].retention == Retention(UNLIMITED, UNLIMITED), (
+        "nothing is deleted by age or size"
+    )

@@ -24,7 +24,7 @@ SOON_SECONDS = 15
 """Limit for the report of a quota, and for the report of its end."""
 
 
-def said(fakes: MirroredFakes, number: int = 0) -> str:
+def hold_reason(fakes: MirroredFakes, number: int = 0) -> str:
     """Return the last reported reason for which a quota holds the lane back, empty for none."""
     key = fakes.lane("t", number).key
     return next(
@@ -56,9 +56,9 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
         write(fakes, 80, number)
     fakes.start("t", 2, policy=CopyPolicy(bytes_per_second=40_000))
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "both lanes are reported")
+    fakes.run_until(lambda: hold_reason(fakes, 0) and hold_reason(fakes, 1), "both lanes are reported")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert re.search(r"\bdatastream\b.* 40 kB/s\b", said(fakes))
+    assert re.search(r"\bdatastream\b.* 40 kB/s\b", hold_reason(fakes))
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
@@ -67,7 +67,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     done = fakes.clock.monotonic()
     events = [one for one in fakes.events if isinstance(one, LaneHeldBack)]
     assert len(events) < 10, "not repeated at every check"
-    fakes.run_until(lambda: not said(fakes, 0) and not said(fakes, 1), "the report ends")
+    fakes.run_until(lambda: not hold_reason(fakes, 0) and not hold_reason(fakes, 1), "the report ends")
     assert fakes.clock.monotonic() - done < SOON_SECONDS
     assert owner(fakes) is None
     assert not fakes.engine.take_throttled()
@@ -121,7 +121,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     assert fakes.clock.monotonic() - began < SOON_SECONDS, "the debt of the former quota is cancelled"
     fakes.engine.share_quotas({group: 20_000.0, GroupName("elsewhere"): 1.0})
     write(fakes, 100)
-    fakes.run_until(lambda: "20 kB/s here" in said(fakes), "the new quota holds it back")
+    fakes.run_until(lambda: "20 kB/s here" in hold_reason(fakes), "the new quota holds it back")
     fakes.engine.share_quotas({GroupName("elsewhere"): 1.0})
     began = fakes.clock.monotonic()
     fakes.run_to("t", 300)
@@ -137,8 +137,8 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
     fakes.run_to("t", 10)
     fakes.engine.share_quotas({fakes.lane("t").key.group: 20_000.0})
     write(fakes, 60)
-    fakes.run_until(lambda: said(fakes), "the quota holds the lane back")
-    assert "20 kB/s here" in said(fakes)
+    fakes.run_until(lambda: hold_reason(fakes), "the quota holds the lane back")
+    assert "20 kB/s here" in hold_reason(fakes)
 
 
 def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:
@@ -165,19 +165,19 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     leaders = [fakes.source.partition("t", number).leader for number in range(2)]
     held, free = leaders.index(1), leaders.index(2)
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: said(fakes, held), "it is reported")
+    fakes.run_until(lambda: hold_reason(fakes, held), "it is reported")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert re.search(r"\bsource\b.*\breading\b", said(fakes, held))
+    assert re.search(r"\bsource\b.*\breading\b", hold_reason(fakes, held))
     assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
     fakes.run(20)
-    assert not said(fakes, free), "it is fetched from another broker"
+    assert not hold_reason(fakes, free), "it is fetched from another broker"
     assert fakes.lane("t", held).pause is None
     assert not fakes.lane("t", held).stalled_by
     (cluster, seconds), *others = fakes.engine.take_throttled().items()
     assert (cluster, others) == (ClusterRef("source"), [])
     assert 0.5 < seconds / (fakes.clock.monotonic() - began) < 1
     fakes.source.faults.clear()
-    fakes.run_until(lambda: not said(fakes, held), "the report ends")
+    fakes.run_until(lambda: not hold_reason(fakes, held), "the report ends")
     fakes.engine.take_throttled()
     fakes.run(10)
     assert not fakes.engine.take_throttled()
@@ -199,13 +199,13 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     write(fakes, 40)
     fakes.run_until(lambda: _oldest(lane, fakes) > 8, "the batch sent before the throttling waits")
     assert not lane.stalled_by, "the broker does not read from a throttled connection"
-    fakes.run_until(lambda: said(fakes), "it is reported")
-    assert re.search(r"\bdestination\b.*\bwriting\b", said(fakes))
+    fakes.run_until(lambda: hold_reason(fakes), "it is reported")
+    assert re.search(r"\bdestination\b.*\bwriting\b", hold_reason(fakes))
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
     assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
     fakes.target.faults.clear()
     fakes.run_to("t", 42)
-    fakes.run_until(lambda: not said(fakes), "the report ends")
+    fakes.run_until(lambda: not hold_reason(fakes), "the report ends")
     assert not fakes.pauses(lane.key)
 
 

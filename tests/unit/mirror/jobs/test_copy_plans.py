@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,12 +18,6 @@ from tests.fakes.broker.mirrored import MirroredFakes
 
 CREATE_TOPICS, CREATE_PARTITIONS = 19, 37
 SOURCE, DESTINATION = ClusterRef("source"), ClusterRef("destination")
-
-
-@pytest.fixture
-def fakes() -> Iterator[MirroredFakes]:
-    with closing(MirroredFakes()) as rig:
-        yield rig
 
 
 def a_job(topics: str = ".*", exclude: str = "", **more: Any) -> CopyJob:

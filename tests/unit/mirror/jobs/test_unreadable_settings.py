@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,17 +9,11 @@ import pytest
 from mirror.errors import NotAuthorized
 from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy
 from mirror.model.identifiers import ClusterRef
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import TopicNaming, TopicSelection
 from tests.fakes.broker.faults import Code
 from tests.fakes.broker.mirrored import MirroredFakes
 
 DESCRIBE_CONFIGS, NOT_AUTHORIZED = 32, 29
-
-
-@pytest.fixture
-def fakes() -> Iterator[MirroredFakes]:
-    with closing(MirroredFakes()) as rig:
-        yield rig
 
 
 def planned(fakes: MirroredFakes, **more: Any) -> CopyPlan:
@@ -72,8 +64,6 @@ def test_a_topic_that_exists_is_copied_and_its_settings_are_not_compared(fakes: 
 
 
 def test_one_cluster_on_both_sides_is_no_connector(fakes: MirroredFakes) -> None:
-    from mirror.model.topics import TopicNaming
-
     one, files = ClusterRef("one"), ClusterRef("file:/folder")
     both = CopyJob("s", one, one, TopicSelection("t"), TopicNaming("copy-*"))
     assert not both.uses_connector

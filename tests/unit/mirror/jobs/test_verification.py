@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -18,16 +16,16 @@ JOB = VerifyJob(ClusterRef("source"), ClusterRef("destination"), TopicSelection(
 
 
 @pytest.fixture
-def fakes() -> Iterator[MirroredFakes]:
-    with closing(MirroredFakes()) as rig:
-        rig.make_topic("t")
-        for first in range(0, 20, 5):
-            rig.write("t", first, 5)
-        rig.start("t")
-        rig.run_to("t", 20)
-        rig.stop()
-        rig.new_engine()
-        yield rig
+def fakes(fakes: MirroredFakes) -> MirroredFakes:
+    """Return fakes that have copied 20 records of topic t."""
+    fakes.make_topic("t")
+    for first in range(0, 20, 5):
+        fakes.write("t", first, 5)
+    fakes.start("t")
+    fakes.run_to("t", 20)
+    fakes.stop()
+    fakes.new_engine()
+    return fakes
 
 
 def verdict(fakes: MirroredFakes, job: VerifyJob = JOB) -> PartitionVerdict:

@@ -16,7 +16,7 @@ def at(offset: int) -> FetchPosition:
     return FetchPosition(-1, offset, -1, 1000)
 
 
-def told(session: FetchSession) -> dict[Place, int]:
+def requested_offsets(session: FetchSession) -> dict[Place, int]:
     """Return the offsets in the next request."""
     part = session.build()
     return {(topic, number): one.offset for topic, some in part.topics.items() for number, one in some}
@@ -26,7 +26,7 @@ def established() -> FetchSession:
     session = FetchSession(incremental=True)
     session.put(A, at(5))
     session.put(B, at(7))
-    assert told(session) == {A: 5, B: 7}
+    assert requested_offsets(session) == {A: 5, B: 7}
     session.answered(0, 42)
     return session
 
@@ -35,8 +35,8 @@ def test_only_changes_are_named() -> None:
     session = established()
     session.put(A, at(6))
     session.put(B, at(7))
-    assert told(session) == {A: 6}
-    assert told(session) == {}
+    assert requested_offsets(session) == {A: 6}
+    assert requested_offsets(session) == {}
 
 
 def test_what_was_removed_is_forgotten_by_the_broker_and_named_when_it_comes_back() -> None:
@@ -46,7 +46,7 @@ def test_what_was_removed_is_forgotten_by_the_broker_and_named_when_it_comes_bac
     assert part.forgotten == {b"a": [0]}
     assert session.asked(A) is None
     session.put(A, at(5))
-    assert told(session) == {A: 5}
+    assert requested_offsets(session) == {A: 5}
 
 
 def test_one_that_is_removed_and_comes_back_before_the_next_request_stays() -> None:
@@ -65,7 +65,7 @@ def test_a_new_reader_is_named_after_the_broker_has_forgotten_the_one_before() -
     assert (part.topics, part.forgotten, session.is_behind) == ({}, {b"a": [0]}, True)
     assert session.asked(A) is None, "a response to the former reader is not for the new one"
     session.answered(0, 42)
-    assert told(session) == {A: 5}
+    assert requested_offsets(session) == {A: 5}
     assert not session.is_behind
     assert session.asked(A) == at(5)
 
@@ -76,7 +76,7 @@ def test_a_new_reader_of_a_partition_that_is_forgotten_already_is_named_at_once(
     assert session.build().forgotten == {b"a": [0]}
     session.forget(A)
     session.put(A, at(5))
-    assert told(session) == {A: 5}
+    assert requested_offsets(session) == {A: 5}
 
 
 def test_a_new_reader_that_goes_before_it_was_named_is_not() -> None:
@@ -94,10 +94,10 @@ def test_a_new_reader_is_named_at_once_where_everything_is(error: int) -> None:
     session.forget(A)
     session.put(A, at(5))
     session.answered(error, 0)  # the broker keeps no session
-    assert told(session) == {A: 5, B: 7}
+    assert requested_offsets(session) == {A: 5, B: 7}
 
 
 def test_after_a_lost_session_everything_is_named() -> None:
     session = established()
     session.answered(Code.FETCH_SESSION_ID_NOT_FOUND, 0)
-    assert told(session) == {A: 5, B: 7}
+    assert requested_offsets(session) == {A: 5, B: 7}

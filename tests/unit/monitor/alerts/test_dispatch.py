@@ -393,7 +393,7 @@ def burning(finding: TurnResult) -> TurnResult:
     return replace(finding, verdict=finding.verdict.with_budgets(budgets))
 
 
-def told_of(memory: Memory) -> list[tuple[str, bool]]:
+def sent_alerts(memory: Memory) -> list[tuple[str, bool]]:
     return [
         (one.labels["alertname"].removeprefix("Headrace"), one.is_firing)
         for each in memory.messages
@@ -407,32 +407,34 @@ def test_a_budget_that_burns_with_an_incident_is_no_second_page_while_its_window
     rig.dispatch.start()
     late, well = burning(LATE), burning(WELL)
     rig.judged(orders=LATE)
-    wait_until(lambda: told_of(memory) == [("LatencyObjectiveBreached", True)])
+    wait_until(lambda: sent_alerts(memory) == [("LatencyObjectiveBreached", True)])
     for found, turns in ((late, 5), (well, 100)):
         for _ in range(turns):
             rig.judged(orders=found)
             clock.advance(20.0)
     assert rig.metric('headrace_alerts_firing{alertname="HeadraceErrorBudgetBurning"') == 1
-    wait_until(lambda: len(told_of(memory)) == 2)
-    assert told_of(memory) == [("LatencyObjectiveBreached", True), ("LatencyObjectiveBreached", False)]
+    wait_until(lambda: len(sent_alerts(memory)) == 2)
+    assert sent_alerts(memory) == [("LatencyObjectiveBreached", True), ("LatencyObjectiveBreached", False)]
     for _ in range(20):
         rig.judged(orders=well)
         clock.advance(20.0)
-    wait_until(lambda: ("ErrorBudgetBurning", True) in told_of(memory), "what still burns is told")
+    wait_until(
+        lambda: ("ErrorBudgetBurning", True) in sent_alerts(memory), "an alert of the budget that still burns"
+    )
     rig.dispatch.stop(PATIENCE_SECONDS)
 
 
-def test_a_budget_that_burned_before_an_incident_stays_told() -> None:
+def test_the_alert_of_a_budget_that_burned_before_an_incident_stays_open() -> None:
     memory, clock = Memory(), ManualClock()
     rig = Rig(clock, memory, schedule=Schedule(0.0, 3_600.0, 0.01))
     rig.dispatch.start()
     rig.judged(orders=burning(WELL))
-    wait_until(lambda: told_of(memory) == [("ErrorBudgetBurning", True)])
+    wait_until(lambda: sent_alerts(memory) == [("ErrorBudgetBurning", True)])
     for found in (LATE, LATE):
         rig.judged(orders=burning(found))
         clock.advance(20.0)
-    wait_until(lambda: len(told_of(memory)) == 2)
-    assert ("ErrorBudgetBurning", False) not in told_of(memory)
+    wait_until(lambda: len(sent_alerts(memory)) == 2)
+    assert ("ErrorBudgetBurning", False) not in sent_alerts(memory)
     rig.judged(orders=WELL)
-    wait_until(lambda: ("ErrorBudgetBurning", False) in told_of(memory))
+    wait_until(lambda: ("ErrorBudgetBurning", False) in sent_alerts(memory))
     rig.dispatch.stop(PATIENCE_SECONDS)

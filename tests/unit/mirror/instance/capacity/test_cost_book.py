@@ -25,7 +25,7 @@ def sums(group: GroupName, task: str = "0", **values: float) -> TaskSums:
     return TaskSums(group, TaskName(f"{group}-{task}"), tuple(given.get(name, 0.0) for name in SUMMED), ())
 
 
-def said(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> LaneRates:
+def interval_report(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> LaneRates:
     """Return the report of a five-second interval in which tasks used half a second of CPU time."""
     rate = LaneRate(LaneKey(ORDERS, TopicPartition("t", 0)), SOURCE, 1.0, 1.0, 0, 0, core=CoreUse(busy))
     return LaneRates((rate,), tasks, (ThrottledTime(SOURCE, throttled),) if throttled else ())
@@ -33,7 +33,7 @@ def said(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> 
 
 def test_the_tasks_of_a_group_are_one_interval() -> None:
     tasks = sums(ORDERS, spare_cpu_ms=100.0), sums(ORDERS, "1", spare_cpu_ms=200.0), sums(LOGS)
-    found = interval_costs(said(*tasks, busy=0.3))
+    found = interval_costs(interval_report(*tasks, busy=0.3))
     assert found.keys() == {ORDERS, LOGS}
     assert found[ORDERS].seconds == pytest.approx(5)
     assert found[ORDERS].cpu_seconds == pytest.approx(1)
@@ -45,17 +45,17 @@ def test_the_tasks_of_a_group_are_one_interval() -> None:
 @pytest.mark.parametrize(
     "report",
     [
-        said(sums(ORDERS), busy=None),
-        said(sums(ORDERS), busy=0.01),
-        said(sums(ORDERS), busy=math.nan),
-        said(sums(ORDERS), busy=1e9),
-        said(sums(ORDERS), throttled=2.0),
-        said(sums(ORDERS, bytes_copied=0.0)),
-        said(sums(ORDERS, cpu_ms=math.inf)),
-        said(sums(ORDERS, spare_cpu_ms=501.0)),
-        said(sums(ORDERS, spare_cpu_ms=-1.0)),
-        said(sums(ORDERS, spare_cpu_ms=math.nan)),
-        said(),
+        interval_report(sums(ORDERS), busy=None),
+        interval_report(sums(ORDERS), busy=0.01),
+        interval_report(sums(ORDERS), busy=math.nan),
+        interval_report(sums(ORDERS), busy=1e9),
+        interval_report(sums(ORDERS), throttled=2.0),
+        interval_report(sums(ORDERS, bytes_copied=0.0)),
+        interval_report(sums(ORDERS, cpu_ms=math.inf)),
+        interval_report(sums(ORDERS, spare_cpu_ms=501.0)),
+        interval_report(sums(ORDERS, spare_cpu_ms=-1.0)),
+        interval_report(sums(ORDERS, spare_cpu_ms=math.nan)),
+        interval_report(),
         LaneRates(()),
     ],
 )
@@ -65,14 +65,14 @@ def test_what_says_nothing_of_a_busy_worker_is_left_out(report: LaneRates) -> No
 
 def test_a_group_that_a_quota_holds_back_is_left_out() -> None:
     book = CostBook()
-    book.note(said(sums(ORDERS), sums(LOGS), busy=0.2), {ORDERS}, NOW_MS)
+    book.note(interval_report(sums(ORDERS), sums(LOGS), busy=0.2), {ORDERS}, NOW_MS)
     assert book.hours.keys() == {LOGS}
 
 
 def test_intervals_add_up_by_hour_and_old_hours_are_forgotten() -> None:
     book = CostBook()
     for number in (0, 0, KEPT_HOURS):
-        book.note(said(sums(ORDERS)), (), NOW_MS + number * HOUR_MS)
+        book.note(interval_report(sums(ORDERS)), (), NOW_MS + number * HOUR_MS)
     assert [one.observations for one in book.hours[ORDERS].values()] == [2, 1]
     book.trim(NOW_MS + KEPT_HOURS * HOUR_MS)
     assert list(book.hours[ORDERS]) == [100 + KEPT_HOURS]
@@ -82,8 +82,8 @@ def test_intervals_add_up_by_hour_and_old_hours_are_forgotten() -> None:
 
 def test_what_was_noted_before_a_restart_is_added() -> None:
     before, after = CostBook(), CostBook()
-    before.note(said(sums(ORDERS)), (), NOW_MS)
-    after.note(said(sums(ORDERS)), (), NOW_MS)
+    before.note(interval_report(sums(ORDERS)), (), NOW_MS)
+    after.note(interval_report(sums(ORDERS)), (), NOW_MS)
     after.restore(before.hours)
     assert after.hours[ORDERS][100].observations == 2
     assert replace(after.hours[ORDERS][100], observations=1).bytes == 2e6
