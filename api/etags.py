@@ -124,8 +124,8 @@ def version_to_change(
     stored = named or control.stored(name)
     if tags is None:
         raise VersionNotGiven(
-            f"the change of datastream {name} names no version",
-            advice="read it and send its ETag as If-Match, or If-Match: * to change any version",
+            f"the request to change datastream {name} has no version",
+            advice="read the datastream and send its ETag as If-Match, or If-Match: * to change any version",
         )
     return stored, named is not None
 

@@ -20,8 +20,8 @@ class MetricSettings(Settings):
     every_partition: bool = False
     """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """Number of partitions with their own series otherwise: this many with the oldest waiting record, and
-    this many with the most bytes."""
+    """Number of partitions with their own series if `every_partition` is false: so many with the oldest
+    waiting records, and so many with the most bytes."""
 
 
 class ApiSettings(Settings):
@@ -32,16 +32,16 @@ class ApiSettings(Settings):
     insecure: bool = False
     """Allow an address other than loopback without TLS or authentication; reported by health."""
     connector_names: list[str] = Field(default=["kafkaMirroringConnector", "headrace"])
-    """Names in Brooklin's configuration of the connectors that mirror Kafka. Datastreams of other connectors
-    are rejected."""
+    """Names of Kafka mirroring connectors in Brooklin's configuration. Datastreams of other connectors are
+    rejected."""
     transport_provider_names: list[str] = Field(default=["kafkaTransportProvider"])
-    """Names in Brooklin's configuration of the transport providers that write to Kafka. Datastreams that name
-    another one are rejected."""
+    """Names of transport providers for Kafka in Brooklin's configuration. Datastreams with another provider
+    are rejected."""
     advertised_address: str = ""
     """`host:port` at which other instances reach this one; empty: the listen address, with the host name of
     this machine if it binds all addresses."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
-    """Time that a response about all instances waits for each instance."""
+    """Maximum time to wait for each instance when a request concerns all instances."""
     port: int = Field(default=PORT, ge=0, le=65535)
     """Brooklin's default port; 0 picks a free one."""
     tls: TlsSettings = TlsSettings()

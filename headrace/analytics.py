@@ -112,7 +112,7 @@ def audit_datastream(
     if policy_from(definition["metadata"]).transforms:
         raise InvalidRequest(
             f"cannot audit {name}: its transforms change records",
-            advice="headrace progress shows the fate of every offset",
+            advice="headrace progress shows the class of every offset",
         )
     job = VerifyJob(
         ClusterRef(wanted["cluster"]),

@@ -34,16 +34,16 @@ class MirrorSettings(Settings):
     """Name of this instance; empty means `<host>:<REST port>`. An instance that restarts under the same name
     gets its tasks back. Required if the port is chosen by the system (0)."""
     instance_weight: float = Field(default=1.0, gt=0)
-    """Share of the work of this instance, relative to other instances."""
+    """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
-    """Directory of this instance, readable only by its user. Without ZooKeeper it holds the state of the
+    """Directory of this instance, readable only by its user. Without ZooKeeper it contains the state of the
     service; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If set, the instance also
     keeps a copy of the datastream definitions in it, to detect after a restart which ones the coordination
     store has lost."""
     destination_cluster: str = "destination"
-    """Default destination of datastreams that name none, such as those created by Brooklin's clients."""
+    """Destination of datastreams without a destination cluster, such as those of Brooklin's clients."""
     progress_topic: str = "headrace-progress"
-    """Compacted topic at the destination that holds checkpoints."""
+    """Compacted topic at the destination for checkpoints."""
     metrics_cluster: str = "destination"
     """Cluster to which measurements and events are written."""
     metrics_topic: str = "headrace-mirror-metrics"

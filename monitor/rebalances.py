@@ -72,7 +72,9 @@ class Rebalancing:
             return RequestResult(RequestOutcome.NOT_NOW, f"no rebalance requested: {against}")
         preview = self._service.preview_rebalance(name)
         if not preview.loads_known:
-            raise LoadUnavailable("partition loads are unknown, so its effect cannot be predicted")
+            raise LoadUnavailable(
+                "partition loads are unknown, so the effect of a rebalance cannot be predicted"
+            )
         effect = preview.effect or PlacementEffect(preview.moves)
         worth = worth_of(effect, preview.past, open_seconds)
         decision = decide(mode or self._policy.mode, preview.moves, preview.sentence, worth)

@@ -47,8 +47,8 @@ class MonitorSettings(Settings):
     close_after: int = Field(default=3, ge=1)
     """Minimum number of consecutive good verdicts that closes an incident."""
     close_seconds: Seconds = 600.0
-    """Minimum time of uninterrupted good verdicts that closes an incident, so that a datastream that hovers
-    around its objective has one incident instead of many."""
+    """Minimum time of uninterrupted good verdicts before an incident closes. It prevents many short incidents
+    of a datastream whose latency is close to its objective."""
     cooldown_seconds: Seconds = 120.0
     """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)
@@ -61,10 +61,10 @@ class MonitorSettings(Settings):
     burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
         default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
     )
-    """Burn rates that alert: a multiple of the rate that would use up an error budget in exactly its period,
-    over a long and a short window, or over one window."""
+    """Rules for burn-rate alerts: a rate over a long and a short window, or over one window. At a rate of 1,
+    an error budget lasts for exactly its period."""
     minimum_records: int = Field(default=100, ge=1)
-    """Minimum number of records in a window for its share of late records to count."""
+    """Minimum number of records in a window. Below it, the share of late records of the window is ignored."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the monitor's Prometheus metrics; 0 means none."""
     metrics_host: str = "127.0.0.1"

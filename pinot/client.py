@@ -155,5 +155,5 @@ def _refuse_half(response: Mapping[str, Any]) -> None:
     if response.get("numServersQueried", 0) == 0:
         raise AnalyticsError(
             "no Pinot server was queried",
-            advice="the table is just being created, or all its servers are down",
+            advice="the table is still being created, or all its servers are down",
         )

@@ -34,11 +34,11 @@ class PinotSettings(Settings):
     stream_cluster: str = "destination"
     """Kafka cluster from which the tables ingest."""
     stream_bootstrap_servers: str = ""
-    """Addresses of that cluster for Pinot, if they differ from those here (containers); else empty."""
+    """Bootstrap servers of that cluster as Pinot reaches them, if they differ (for example in containers)."""
     secrets_by_reference: bool = False
-    """Whether tables refer to secrets of that cluster by environment variables of Pinot's controllers and
-    servers, instead of containing them: `HEADRACE_SASL_JAAS_CONFIG`, `HEADRACE_SSL_KEYSTORE_KEY`,
-    `HEADRACE_SSL_KEY_PASSWORD`, if the cluster needs them."""
+    """Store only names of environment variables in the tables instead of the secrets of that cluster. Pinot's
+    controllers and servers then need these variables: `HEADRACE_SASL_JAAS_CONFIG`,
+    `HEADRACE_SSL_KEYSTORE_KEY`, `HEADRACE_SSL_KEY_PASSWORD`, if the cluster needs them."""
     replication: int = Field(default=1, ge=1)
     """Number of Pinot servers that store each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)

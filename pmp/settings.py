@@ -33,7 +33,7 @@ class SampledCluster(Settings):
     internal: bool = False
     """Keep samples of topics whose names start with two underscores."""
     enabled: bool = True
-    """False stops reading this cluster; once enabled again, reading resumes from its position."""
+    """Read this cluster. If it is disabled and enabled again, reading resumes from the last position."""
 
     @model_validator(mode="after")
     def _can_match(self) -> SampledCluster:
@@ -57,10 +57,10 @@ class JobSettings(Settings):
     spark_options: dict[str, str] = Field(default_factory=dict)
     """Spark options, such as `spark.executor.memory`; they override Headrace's."""
     quick_start: bool = False
-    """Limit JIT compilation in the driver's JVM: start-up takes a quarter less time, but the
-    job then runs slower. For short runs."""
+    """Limit JIT compilation in the driver's JVM, for short runs. Startup takes a quarter less time, but the
+    job then runs slower."""
     driver_memory: str = "1g"
-    """Heap of the driver, in Spark's notation. In local mode everything runs in it."""
+    """Heap of the driver, in Spark's notation. In local mode the whole job runs in the driver."""
     spark_log: str = ".headrace/pmp-spark.log"
     """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty, or
     under spark-submit: stderr."""
@@ -80,11 +80,12 @@ class JobSettings(Settings):
     shard: int = Field(default=0, ge=0)
     """Shard of this driver, from 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0
-    """Maximum lead of a sample over the local clock; those further ahead count as malformed."""
+    """Maximum time that a sample may be ahead of the local clock; samples further ahead count as
+    malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
-    """Address of that port; any but loopback exposes it to the network."""
+    """Address to bind `metrics_port` to; any address except loopback is reachable from the network."""
     reload_interval_seconds: Seconds = 30.0
     """Interval at which the configuration is reloaded, to add and remove clusters."""
 
@@ -110,7 +111,8 @@ class RollupSettings(Settings):
     interval_seconds: Seconds = 300.0
     """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)
-    """Age up to which hours are checked for late samples; less than the retention of `partitionMetrics`."""
+    """Age up to which hours are checked for late samples. Must be less than the retention of
+    `partitionMetrics`."""
 
 
 class SamplerSettings(Settings):
@@ -143,7 +145,7 @@ class ProviderSettings(Settings):
     topic_history_hours: float = Field(default=168.0, gt=0)
     """Age up to which past means are looked up for a topic without samples."""
     kept_up_seconds: Seconds = 60.0
-    """Maximum lag of a partition whose rate, as measured by the mirror, corrects a load that is only an
+    """Maximum lag of a partition for which the rate measured by the mirror replaces a load that is only an
     average."""
     cache_folder: str = ""
     """Folder for the last known loads across restarts; empty keeps them in memory only."""

@@ -46,11 +46,11 @@ def check_origin(
     origin = headers.get("origin")
     if origin is None:
         if headers.get("sec-fetch-site", "") in _ELSEWHERE:
-            raise Forbidden("change requested by a page of another site")
+            raise Forbidden("a web page of another site requested a change")
         return
     if origin not in origins and not (host and _host_of(origin) == host.lower()):
         raise Forbidden(
-            f"change requested by a page of {shown(origin)}",
+            f"a web page of {shown(origin)} requested a change",
             advice="add the origin to api.access.allowed_origins if you trust it",
         )
 

@@ -142,7 +142,7 @@ class LimitSettings(Settings):
     """Sustained calls per second of one principal; 0: unlimited. `/health`, `/v1/health`, `/v1/ready` and
     `/metrics` do not count; without authentication there is no limit."""
     burst: int = Field(default=1_000, ge=1)
-    """Calls of one principal at once, after a pause."""
+    """Number of calls that one principal may make in a burst."""
     slow_calls_at_once: int = Field(default=4, ge=1)
     """Concurrent calls that query other servers, per principal and per owner; the limit for all callers
     together is 8."""

@@ -88,7 +88,7 @@ async def _await_stops(names: list[DatastreamName], services: Services) -> None:
                 raise BrooklinRefusal(
                     f"Datastream was not stopped: {name}",
                     HTTPStatus.METHOD_NOT_ALLOWED,
-                    f"its status is {status}",
+                    f"the datastream is {status}",
                 )
             if services.clock.monotonic() >= latest:
                 raise BrooklinRefusal(

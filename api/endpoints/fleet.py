@@ -133,5 +133,5 @@ async def _signed_body(request: Request, seconds: float) -> bytes:
     if body is None:
         raise ClientDisconnect
     if not hmac.compare_digest(sha256(body).hexdigest(), request.query_params.get(DIGEST, "")):
-        raise InvalidRequest("the document of the query is not the signed one")
+        raise InvalidRequest("the document of the query does not match its signature")
     return body

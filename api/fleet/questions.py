@@ -164,11 +164,11 @@ class Fleet:
         async with self._client().stream(method, url, content=query.body, headers=headers) as response:
             body = b""
             if "Content-Encoding" in response.headers:
-                raise _NoAnswer("its response is compressed, which was not requested")
+                raise _NoAnswer("the instance returned a compressed response, which was not requested")
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise _NoAnswer(f"its response exceeds {MOST_BYTES} bytes")
+                    raise _NoAnswer(f"the response of the instance exceeds {MOST_BYTES} bytes")
         if response.status_code != HTTPStatus.OK:
             raise _NoAnswer(f"HTTP {response.status_code}{_detail(body)}")
         signature = response.headers.get(SIGNATURE, "")

@@ -117,7 +117,7 @@ def outlook_of_totals(
         number = int(np.argmin(np.isfinite(found.high)))
         raise InvalidRequest(
             f"cannot forecast the load {counted(number + 1, 'hour')} "
-            "ahead: the history lacks that hour of the day",
+            "ahead: the history has no data for that hour of the day",
             advice="provide a longer history, or reduce the horizon",
         )
     shapes = tuple(_shape(history, last, last + number * HOUR_MS, newest) for number in range(1, ahead + 1))

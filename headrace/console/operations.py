@@ -42,6 +42,6 @@ def wait_for_end(
     if lacking:
         raise TimedOut(
             f"operation not finished after {timeout_seconds:g} s: {lacking}",
-            advice=f"it continues; check its progress with GET {location}",
+            advice=f"the operation continues; check its progress with GET {location}",
         )
     return known

@@ -30,7 +30,7 @@ def exported(nodes: NodeStore, store: str, now_ms: int) -> ExportedState:
     nodes.sync()
     paths = list(_paths(nodes, ""))
     if znodes.VERSION not in paths:
-        raise IllegalTransition(f"no state of a service in {store}", advice="check the settings")
+        raise IllegalTransition(f"{store} contains no state of a service", advice="check the settings")
     found = nodes.read_present(paths)
     next_numbers = {folder: _next_number(nodes, folder) for folder in _NUMBERED if folder in found}
     _require_stopped(nodes)

@@ -70,7 +70,7 @@ class TransferRun:
             sink.close()
             raise InvalidRequest(
                 f"--state is not supported for {reference}, which stores its own progress",
-                advice="omit --state: a copy to the same destination resumes",
+                advice="omit --state; a copy to the same destination resumes automatically",
             )
         return sink
 

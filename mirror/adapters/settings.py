@@ -30,7 +30,7 @@ class KafkaSecurity(Settings):
     password: SecretStr = SecretStr("")
     """Password for PLAIN and SCRAM."""
     password_file: str = ""
-    """File that contains `password`, as an alternative to it; read at startup, without the line end."""
+    """File with the password, instead of `password`. Read at startup; a trailing line end is ignored."""
     token_file: str = ""
     """File that contains a bearer token (OAUTHBEARER); read again for every authentication."""
     kerberos_service: str = "kafka"
@@ -92,8 +92,8 @@ class KafkaCluster(Settings):
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Rack of this instance (`broker.rack`). Records are read from the replica that the leader selects, if
-    the brokers have a `replica.selector.class`; from the leader while that replica fails."""
+    """Rack of this instance (`broker.rack`). If the brokers have a `replica.selector.class`, records are read
+    from the replica that the leader selects, and from the leader while that replica fails."""
     advertised: list[str] = Field(default=["*"])
     """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
     excludes. Connections to other listeners are refused."""
@@ -103,12 +103,12 @@ class KafkaCluster(Settings):
     writers: list[str] = Field(default=["*"])
     """Principals allowed to create topics on this cluster and to copy into them, as in `readers`."""
     adopters: list[str] = Field(default=["*"])
-    """Principals allowed to copy into topics that existed before, and to grow these, as in `readers`. Unless
-    this includes everyone, a datastream must also set `destination.adopt` or `.grow_existing`."""
+    """Principals allowed to copy into existing topics and to add partitions to these, as in `readers`. Unless
+    the list includes everyone, a datastream must also set `destination.adopt` or `.grow_existing`."""
     groups: list[str] = Field(default=["*"])
-    """Consumer groups (`*` matches any text) under which datastreams may commit their positions here; any
-    other `group.id` requires an operator. Positions of these groups in topics of a datastream are visible to
-    everyone who may read the datastream; positions of other groups only to operators."""
+    """Consumer groups (`*` matches any text) to which datastreams may commit positions on this cluster. Only
+    an operator can set any other `group.id`. Everyone who may read a datastream can read the positions of
+    these groups in its topics; positions of other groups are visible only to operators."""
 
 
 class ZooKeeperSecurity(Settings):

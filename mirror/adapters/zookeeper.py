@@ -403,7 +403,7 @@ class ZooKeeper:
                 _REFUSED_TIMEOUTS,
                 self._client.last_zxid,
             )
-            raise SessionExpiredError("rejected for too long") from error
+            raise SessionExpiredError("ZooKeeper rejected the session for too long") from error
 
     def _full(self, path: str) -> str:
         return self._settings.root + path

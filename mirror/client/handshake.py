@@ -148,7 +148,7 @@ async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> Sas
         return await beside(config.loop, f"kerberos-{host}", job, config.timeout_seconds)
     except TimeoutError:
         raise TimedOut(
-            f"no Kerberos ticket in time for {access.service}@{host}", advice=_TICKET_ADVICE
+            f"timeout waiting for a Kerberos ticket for {access.service}@{host}", advice=_TICKET_ADVICE
         ) from None
 
 

@@ -73,7 +73,7 @@ def _ask(
             promise.resolve(None)
             return
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} returned other partitions for a fetch of {place}")
+            raise CorruptData(f"{cluster.name} returned unexpected partitions for a fetch of {place}")
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 

@@ -160,7 +160,7 @@ class Control:
                 with contextlib.suppress(VersionConflict):
                     return self._create(command)
         raise VersionConflict(
-            f"too many concurrent changes of the group or the owner of {command.datastream.name}",
+            f"too many concurrent changes in the group or by the owner of {command.datastream.name}",
             advice="retry in a moment",
         )
 

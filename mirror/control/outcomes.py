@@ -36,7 +36,7 @@ def joint_outcome(
         raise stale_group(command.group)
     changes = tuple((one, _of_member(one.datastream, command, now_ms)) for one in stored)
     if all(before.datastream == after for before, after in changes):
-        raise IllegalTransition(f"{command.action} changes no datastream of {command.group}")
+        raise IllegalTransition(f"{command.action} does not change any datastream of group {command.group}")
     return changes
 
 

@@ -24,21 +24,22 @@ class WorkerSettings(Settings):
     processes: int = Field(default=0, ge=0)
     """Number of worker processes; 0 means one per available core, within the limit of the container."""
     checkpoint_interval_seconds: Seconds = 2.0
-    """Interval at which progress is stored durably; a crash repeats at most this much copying."""
+    """Interval between checkpoints. After a crash, at most the records of this interval are copied again."""
     metrics_interval_seconds: Seconds = 5.0
     """Interval at which measurements are published."""
     restart_delay_seconds: Seconds = 1.0
-    """Delay before a dead worker is restarted; doubles up to 30 s while it keeps dying."""
+    """Delay before a dead worker is restarted. It doubles with each crash, up to 30 s."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
     """A worker that sends no message for this long and uses no CPU (frozen or hung) is killed, and its
     tasks restart from their checkpoints. After half of this time its lanes no longer count as copying."""
     stop_deadline_seconds: Seconds = 20.0
-    """Time that a stop may spend draining; the remainder is abandoned and copied again later."""
+    """Maximum time for draining at a stop. Records that are still unacknowledged then are copied again
+    later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
     handover_deadline_seconds: Seconds = 10.0
-    """Time that a moved partition waits for an instance that does not release it. It is then taken over, and
-    the broker rejects further writes of the former owner."""
+    """Maximum time that a moved partition waits for its former owner. Then the new owner takes it over, and
+    the destination rejects further writes of the former owner."""
 
 
 class LeaderSettings(Settings):
@@ -55,9 +56,8 @@ class LeaderSettings(Settings):
     """Options of load provider plug-ins that datastreams choose instead of the service's own: by plug-in
     name, a table of text by name."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
-    """Strategy that decides the number of tasks and the partitions of each: `assigner`, with bounds and
-    proofs; `simple`, without further dependencies; `auto`, the assigner if installed; or the name of a
-    plug-in."""
+    """Strategy that chooses the number of tasks and their partitions: `assigner` (proven bounds), `simple`
+    (no dependencies), `auto` (the assigner if it is installed), or the name of a plug-in."""
     placement_strategy_options: dict[str, SecretStr] = Field(default={})
     """Options of the placement strategy plug-in: text by name."""
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
@@ -73,17 +73,17 @@ class LeaderSettings(Settings):
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
     """Assumed capacity of one task of a datastream until its capacity is learned."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)
-    """Capacity of one task; unset means that only bytes count."""
+    """Capacity of one task in messages; if unset, only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which loads are observed and every datastream is planned again; placed partitions stay if
-    possible. The first such plan follows the third observation."""
+    """Interval at which the leader observes loads and plans every datastream again. Placed partitions stay if
+    possible. The first of these plans follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which a task is kept after the last observed load that required it. At least
     three times `replan_interval_seconds`."""
     tick_interval_seconds: Seconds = 1.0
-    """Interval between ticks of the leader if no event triggers one earlier."""
+    """Maximum interval between two ticks of the leader; events trigger a tick earlier."""
     discovery_interval_seconds: Seconds = 3.0
     """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
@@ -91,15 +91,15 @@ class LeaderSettings(Settings):
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Tasks move between instances if the load of one exceeds this multiple of its share by weight."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
-    """Target time for copying a backlog, in addition to new records: the backlog divided by it counts as
-    load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
+    """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
+    can set its own value (metadata key `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times without optional moves: no task is removed, and none moves to balance instances. Overloads
-    are still relieved, partitions get tasks and requests are executed. Syntax as for
+    """Times without optional moves: no task is removed, and no task moves to balance instances. Overloads are
+    still relieved, new partitions get tasks, and requests are executed. Syntax as for
     `monitor.freeze_windows`."""
     patience_seconds: Seconds = 2.0
-    """Time that a tick of the leader waits for a slow cluster or load provider; a response that arrives later
-    is used by a later tick."""
+    """Maximum time that a tick of the leader waits for a slow cluster or load provider. A later tick uses a
+    response that arrives after this time."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
     """Maximum number of partitions of a topic created or extended at a destination; further source partitions
     are not copied."""
@@ -164,11 +164,11 @@ class OwnerQuotaSettings(Settings):
     datastreams: int = Field(default=0, ge=0)
     """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
-    """Maximum sum of the quotas of these datastreams, each of which then requires one
-    (`quota.bytes_per_second`); 0 means no limit."""
+    """Maximum sum of the quotas (`quota.bytes_per_second`) of these datastreams; each datastream must then
+    have a quota. 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
-    """Maximum number of selected source partitions; datastreams that share tasks count once. Further
-    partitions, also of growing topics, are not copied; 0 means no limit."""
+    """Maximum number of selected source partitions; datastreams that share tasks count once. Partitions
+    beyond the limit are not copied, even if a topic grows later. 0 means no limit."""
 
 
 class DefinitionSettings(Settings):

@@ -111,7 +111,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
-            advice="match the whole name; topics without the DESCRIBE permission are not listed",
+            advice="the expression must match the whole name; topics need the DESCRIBE right",
         )
     await _require_same_cluster(bench, job, chosen)
     identity = bench.identity

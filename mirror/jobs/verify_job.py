@@ -47,7 +47,7 @@ class VerifyJob:
         if self.allows_expired and not self.state:
             raise InvalidRequest(
                 "expired records cannot be recognized without a state",
-                advice="give the state of the copy",
+                advice="pass --state with the state of the copy",
             )
 
 

@@ -65,7 +65,9 @@ class SkippedOffsets:
     ) -> None:
         is_hole = hole is not None and hole.first == first and hole.next == following
         if first >= following or is_hole != (offset_class is OffsetClass.COMPACTED):
-            raise Unaccounted(f"no evidence that offsets {first} to {following - 1} are {offset_class.name}")
+            raise Unaccounted(
+                f"no batch proves that offsets {first} to {following - 1} are {offset_class.name}"
+            )
         self.offset_class = offset_class
         self.first = first
         self.next = following

@@ -16,8 +16,8 @@ class CopyingSettings(Settings):
     """Memory, request sizes and timeouts of one worker process. The defaults suit most clusters."""
 
     buffer_bytes: int = Field(default=_DEFAULTS.buffer_bytes, ge=2**20)
-    """Memory in bytes for partitions that are catching up; fetching pauses while it is full. Shared by all
-    source clusters; each can always receive one response."""
+    """Memory in bytes for partitions that are catching up, shared by all source clusters. Fetching pauses
+    while it is full, but each cluster can always receive one response."""
     live_buffer_bytes: int = Field(default=_DEFAULTS.live_buffer_bytes, ge=2**20)
     """Memory in bytes for partitions that are up to date; never used for catching up."""
     fetch_bytes: int = Field(default=_DEFAULTS.fetch_bytes, ge=64 * 1024)
@@ -43,10 +43,9 @@ class CopyingSettings(Settings):
     """Delay between two fetches of up-to-date partitions: a longer one means fewer and larger requests, and
     higher latency."""
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
-    """Merge small batches of a backlog, because each batch costs the brokers."""
+    """Merge small batches of a backlog, to reduce the load of the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first
-    """Prioritize partitions whose source would delete uncopied records first; others yield where that
-    helps."""
+    """Give precedence to partitions whose uncopied records the source will delete first."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """Time after which a request without a response fails and is retried."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds
@@ -54,13 +53,13 @@ class CopyingSettings(Settings):
     probe_longest_seconds: Seconds = _DEFAULTS.probe_longest_seconds
     """Maximum delay between two retries."""
     transaction_interval_seconds: Seconds = _DEFAULTS.transaction_interval_seconds
-    """Interval at which exactly-once datastreams commit, which is when consumers see their records."""
+    """Commit interval of exactly-once datastreams. Consumers see records only after the commit."""
     transaction_timeout_seconds: Seconds = _DEFAULTS.transaction_timeout_seconds
     """Time after which the destination aborts an open transaction."""
     hanging_transaction_seconds: Seconds = _DEFAULTS.hanging_transaction_seconds
     """Time after which an open transaction at the source is reported as hanging."""
     metadata_age_seconds: Seconds = _DEFAULTS.metadata_age_seconds
-    """Maximum age of topic metadata and settings. Leader changes are followed at once."""
+    """Maximum age of cached topic metadata and settings. Leader changes take effect immediately."""
 
     catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
     """Grace period after a creation, a restart or the end of a pause. Until the partition has caught up,

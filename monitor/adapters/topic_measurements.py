@@ -113,7 +113,7 @@ class TopicMeasurements:
         reach_ms = next((one for one in _REACHES_MS if one >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"{self._topic} is not read that far back",
+                f"{self._topic} is only read one hour back",
                 advice="measurements older than an hour require Pinot",
             )
         least_ms = min(milliseconds, default=math.inf)

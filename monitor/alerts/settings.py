@@ -79,8 +79,8 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Interval at which a firing alert is sent again. Alertmanager resolves it after four intervals without a
     refresh, so no alert stays if the monitor dies."""
     watchdog: bool = False
-    """Also send `HeadraceWatchdog`, which always fires, for a dead man's switch: it resolves when no monitor
-    runs."""
+    """Also send `HeadraceWatchdog` for a dead man's switch. This alert always fires, and resolves when no
+    monitor runs."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:
@@ -100,7 +100,7 @@ class WebhookSettings(HttpReceiverSettings):
     url: SecretUrl = SecretStr("")
     """URL to post to, if it is not a secret; only its host is shown."""
     url_file: str = ""
-    """File with the URL, if anyone who knows the URL can post to it; read for every message."""
+    """File with the URL, if the URL is a secret; read for every message."""
     url_variable: str = ""
     """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
@@ -172,22 +172,21 @@ class AlertSettings(Settings):
     halted_after_seconds: float = Field(default=30.0, ge=0)
     """Time for which part of a datastream must not be copied before the alert fires."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
-    """Time for which it must be unknown whether a datastream meets its objective before the alert fires."""
+    """Time without a verdict for a datastream before the alert fires."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
-    """Time for which the service or its measurements must be unavailable before the alert fires that no
-    datastream can be evaluated."""
+    """Time for which the service or its measurements must be unavailable before HeadraceNothingJudged
+    fires."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
     """Time for which partitions must be stalled, paused on an error or waiting for a cluster before an alert
     fires."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
-    """Time for which an open transaction must hide the whole backlog of a partition before the alert fires;
-    brokers abort a transaction after at most `transaction.max.timeout.ms`, 15 minutes by default."""
+    """Time for which an open transaction must block a partition before the alert fires. Brokers abort
+    transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
     fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """Time for which the source must be about to delete uncopied records before the alert
-    fires."""
+    """Time for which a loss of uncopied records must be predicted before the alert fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """Maximum time until the predicted loss for which the alert fires."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
@@ -195,18 +194,18 @@ class AlertSettings(Settings):
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """Time for which a receiver must accept no alerts before the other receivers are alerted."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """Time for which the load or its forecast must require more instances than the service has before the
-    alert fires; instances that are leaving do not count."""
+    """Time for which the load or its forecast must require more instances than are live before the alert
+    fires. Leaving instances do not count as live."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
     """Lead time of that alert before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """Time for which an objective must be met before the alert of its breach resolves; the incident stays
     open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
-    """Time for which a condition must be absent before its alert resolves, so that an intermittent one is a
-    single alert."""
+    """Time for which a condition must be absent before its alert resolves. An intermittent condition is
+    therefore a single alert."""
     gather_seconds: float = Field(default=10.0, ge=0)
-    """Time for which a new alert waits for others that belong in the same message."""
+    """Time for which a new alert waits for other alerts of the same message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
     """Labels by which alerts are grouped into one webhook message or one mail; Alertmanager applies its own
     grouping."""

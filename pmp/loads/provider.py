@@ -155,7 +155,7 @@ class PinotLoadProvider:
         if not rates:
             raise NoSamples(
                 f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
-                advice=f"in that time it has samples of {self._sampled_clusters(when) or 'no cluster'}; "
+                advice=f"Pinot has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "check the cluster's sampler and headrace pmp run",
             )
         reading = RateOptions(

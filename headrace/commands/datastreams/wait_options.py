@@ -34,7 +34,7 @@ def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> flo
     if timeout and not wait:
         raise InvalidRequest("--timeout requires --wait")
     if wait and not is_done:
-        raise InvalidRequest(f"--wait cannot be used {how}: no operation starts")
+        raise InvalidRequest(f"--wait cannot be used {how}, because no operation starts")
     return milliseconds(timeout or _USUAL) / 1000 if wait else None
 
 

@@ -28,7 +28,8 @@ def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOptio
         from mirror.errors import HeadraceError
 
         raise HeadraceError(
-            NONE_JOINED, advice="wait some seconds; headrace doctor and the log have the reason"
+            NONE_JOINED,
+            advice="wait some seconds; if this persists, headrace doctor and the log show the reason",
         )
 
 

@@ -40,8 +40,8 @@ class FolderLock:
                 os.close(descriptor)
                 raise StoreInUse(
                     f"the state in {self._path.parent} is in use by {holder}",
-                    advice="stop it, or choose another mirror.state_directory; several instances of one"
-                    " service need ZooKeeper",
+                    advice="stop that process, or choose another mirror.state_directory; several instances"
+                    " of a service need ZooKeeper",
                 ) from error
             except OSError:
                 os.close(descriptor)

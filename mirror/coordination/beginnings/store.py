@@ -59,7 +59,7 @@ class FirstPartitionsStore:
         chunks = znodes.encode_chunks(asdict(found))
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the record of the partitions of {datastream.name} does not fit into a znode",
+                f"the list of partitions of {datastream.name} does not fit into a znode",
                 advice="distribute its topics among several datastreams",
             )
         if version is None:

@@ -90,7 +90,10 @@ def _group_of(path: str, data: bytes) -> str:
 def _data(proposal: Proposal) -> bytes:
     chunks = znodes.encode_chunks(to_stored(proposal))
     if len(chunks) > 1:
-        raise InvalidRequest("the plan is too large to store for review", advice="rebalance without review")
+        raise InvalidRequest(
+            "the plan is too large to store for review",
+            advice="apply the rebalance directly (headrace rebalance --apply)",
+        )
     return chunks[0]
 
 

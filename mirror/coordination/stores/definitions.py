@@ -359,7 +359,7 @@ def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | Da
 
 def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
     if path != _path(name):
-        raise InvalidRequest("no definition can have a znode with this name")
+        raise InvalidRequest("the znode name is not a valid datastream name")
     datastream = _parsed(node.data, path)
     if datastream.name != name:
         raise InvalidRequest(f"its name is {bounds.shown(datastream.name)}")

@@ -42,7 +42,7 @@ class MadeTopics:
         chunks = znodes.encode_chunks({name: sorted(names) for name, names in sorted(known.items())})
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the record of topics of {group} does not fit into a znode",
+                f"the list of topics of {group} does not fit into a znode",
                 advice="distribute its topics among several datastreams",
             )
         path = znodes.short_child(self._parent, group)
@@ -70,5 +70,5 @@ class MadeTopics:
             return {ClusterRef(name): frozenset(names) for name, names in document.items()}, node.version
         except (TypeError, ValueError, zlib.error) as error:
             raise CorruptData(
-                f"znode {path} does not contain a record of topics", advice="delete it"
+                f"znode {path} does not contain a list of topics", advice="delete it"
             ) from error

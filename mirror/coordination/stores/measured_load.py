@@ -126,7 +126,7 @@ class MeasuredLoads:
         """Return the latest rate of each partition, from any instance. Raises LoadUnavailable."""
         newest, notes = self._newest(cluster)
         if not newest:
-            raise LoadUnavailable("no instance has measured a rate yet")
+            raise LoadUnavailable("no instance has reported a measured rate yet")
         known = {key: newest[key].rates[key] for key in partitions if key in newest}
         measured_ms = max(one.measured_ms for one in newest.values())
         at_least = frozenset(key for key in known if key in newest[key].behind)

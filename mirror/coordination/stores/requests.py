@@ -159,7 +159,7 @@ class RequestQueue:
         if len(self._nodes.children(znodes.REQUESTS)) - len(old) >= MOST_PENDING:
             raise Busy(
                 f"{MOST_PENDING} requests are already pending",
-                advice="retry later; GET /v1/health of the leader shows whether it plans",
+                advice="retry later; GET /v1/health of the leader shows whether it processes requests",
             )
         return old
 

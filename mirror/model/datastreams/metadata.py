@@ -99,5 +99,5 @@ def _value(key: str, value: object) -> str:
         return bounds.text(f"metadata {key}", value, _LARGEST_BYTES)
     except InvalidRequest:
         if holds_secret(key, str(value)):
-            raise InvalidRequest(f"metadata {key} cannot be stored and looks like a secret") from None
+            raise InvalidRequest(f"metadata {key} cannot be stored because it looks like a secret") from None
         raise

@@ -29,7 +29,9 @@ class OffsetHole:
         is_in_front = following <= evidence.first
         is_inside = evidence.first <= first and following <= evidence.next
         if not (first < following and (is_in_front or is_inside)):
-            raise ValueError(f"{evidence} is no evidence that offsets {first} to {following - 1} are a hole")
+            raise ValueError(
+                f"{evidence} does not prove that offsets {first} to {following - 1} have no record"
+            )
         self.first = first
         self.next = following
         self.evidence = evidence

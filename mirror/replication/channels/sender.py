@@ -252,7 +252,7 @@ class ProduceChannel:
         answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
         if answers.keys() != sent.keys():
             raise CorruptData(
-                f"{self._cluster.name}: produce response names other partitions than the request"
+                f"{self._cluster.name}: Produce response has partitions that are not in the request"
             )
         self._requests -= 1
         self._bytes -= size

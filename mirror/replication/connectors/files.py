@@ -178,7 +178,7 @@ class FileSource:
 def _require_order(file: LandedFile, records: Sequence[Record]) -> None:
     offsets = [record.offset for record in records]
     if offsets and not (file.first <= offsets[0] and offsets[-1] < file.end and sorted(offsets) == offsets):
-        raise CorruptData("its records are outside the offsets in its name, or out of order")
+        raise CorruptData("the records of the file are out of order, or outside the offset range in its name")
 
 
 def _missing(place: TopicPartition, first: int, end: int) -> DataLossDetected:

@@ -82,7 +82,7 @@ class DeadLetterTopic:
     def _refuse(self, changes: Mapping[str, str]) -> None:
         if changes:
             raise RecordRejected(
-                f"dead-letter topic {self.name} would reject the record as well",
+                f"dead-letter topic {self.name} would also reject the record",
                 advice="set " + _listed(changes) + " on that topic",
             )
 
