@@ -1,12 +1,12 @@
 """Audit of the destination's completeness. Pure: compares contents, not only counts.
 
-The contents of a topic are a multiset of digests of (partition, key, value, headers, timestamp). A surplus at
-the source is missing; a surplus at the destination is a duplicate if its digest exists at the source,
-otherwise foreign.
+The contents of a topic are a multiset of digests of (partition, key, value, headers, timestamp). A surplus
+digest at the source is a missing record.
 
-Memory does not grow with the topic. The first pass sums the digests of each side in a fixed number of
-buckets; equal sums mean equal contents in any order. Only for buckets whose sums differ do further passes
-compare single digests, each pass as many buckets as fit in the room for them.
+A surplus digest at the destination is a duplicate if the digest exists at the source, and otherwise a foreign
+record. Memory does not grow with the topic. The first pass sums the digests of each side in a fixed number of
+buckets; equal sums mean equal contents in any order. Further passes compare single digests, but only of
+buckets whose sums differ, and as many buckets per pass as fit in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUCKETS: Final = 65_536
 ROOM: Final = 400_000
 """Maximum number of digests of both sides in memory, about 60 MB."""
 MOST_PASSES: Final = 5
-"""Maximum number of passes over single digests; each reads both sides again."""
+"""Maximum number of passes over single digests. Each pass reads both sides again."""
 _MASK: Final = 2**64 - 1
 _TOLD_EVERY: Final = 10_000
 
@@ -33,9 +33,9 @@ class AuditedTopic(Protocol):
     """One side of a topic. Repeated reads return the same records."""
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
-        """Pass the digest of every record, at least 10 bytes each, to `take`, in any order.
+        """Pass the digest of every record (at least 10 bytes) to `take`, in any order.
 
-        Return the counts of records that are not copied according to the checkpoints; these are not
+        Return the counts of records that are not copied according to the checkpoints; their digests are not
         passed."""
         ...
 
@@ -76,9 +76,9 @@ class _CountedRecords:
 class AuditResult:
     """Result for one topic. `missing` + `left_out` + records that arrived = `source_records`.
 
-    `left_out`: records filtered or dead-lettered according to the checkpoints. `unjudged`: source offsets
-    beyond the checkpoints, still in flight. `at_least`: too many differences to compare all; the counts are
-    lower bounds.
+    `left_out`: records filtered or dead-lettered according to the checkpoints. `unjudged`: number of source
+    offsets beyond the checkpoints, which are still in flight. `at_least`: there were too many differences to
+    compare all, so the counts are lower bounds.
     """
 
     topic: str
@@ -93,7 +93,7 @@ class AuditResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if every source record is at the destination or was omitted on purpose, and the destination
+        """True if every source record is at the destination or was omitted intentionally, and the destination
         has no foreign records."""
         return self.missing == 0 and self.foreign == 0
 
@@ -167,10 +167,10 @@ def _differing(here: DigestSums, there: DigestSums) -> list[int]:
 
 
 def portions_of(buckets: Sequence[tuple[int, int]], room: int = ROOM) -> tuple[list[list[int]], list[int]]:
-    """Split pairs of a bucket and its number of records into passes.
+    """Divide buckets, given with their number of records, into passes.
 
-    Return the buckets of each pass, and those not compared: too large for one pass, or beyond the maximum
-    number of passes."""
+    Return the buckets of each pass, and the buckets that are not compared because they are too large for one
+    pass or exceed the maximum number of passes."""
     portions: list[list[int]] = []
     rest, held = [], room
     for bucket, size in sorted(buckets, key=lambda one: one[1]):

@@ -31,11 +31,11 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: its source.
-    `diagnosis`: cause of its lateness while an incident is open; None if there is no incident or the evidence
-    cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as
-    evaluated. `decision`: decision about a rebalance; `has_acted`: one was requested. `closes_in`: seconds
-    until a recovered incident closes if it stays recovered."""
+    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: source cluster.
+    `diagnosis`: cause of the late records; None if no incident is open or the evidence cannot be read.
+    `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as evaluated.
+    `decision`: decision about a rebalance; `has_acted`: whether a rebalance was requested. `closes_in`:
+    seconds until a recovered incident closes if it stays recovered."""
 
     verdict: LatencyVerdict
     incident: Incident
@@ -57,7 +57,7 @@ class Listener(Protocol):
         ...
 
     def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive a turn without findings; states of partitions may be known."""
+        """Receive a turn without verdicts; states of partitions may be known."""
         ...
 
 
@@ -81,8 +81,8 @@ class MonitorCycle:
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
         self._failure: HeadraceError | None = None
-        """Last failure to read measurements. As long as that took, they are not read again: meanwhile the
-        states of partitions are reported without waiting for them."""
+        """Last failure to read measurements. They are not read again for as long as that attempt took; until
+        then, only the states of partitions are reported."""
         self._retries_at = 0.0
         self._alone = SourcesAlone()
         self._inquiry = Inquiry()
@@ -102,7 +102,7 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Return whether an instance runs the monitor, because two must not act at once. Raises
+        """Return whether an instance runs the monitor. Two monitors must not act at the same time. Raises
         Unreachable."""
         return self._service.has_own_monitor()
 
@@ -121,7 +121,7 @@ class MonitorCycle:
             _log.warning("lease not released, another monitor must wait for its end", reason=str(error))
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK as reported by the service; nothing known if that fails."""
+        """Return the partitions that are not OK, as reported by the service; unknown if the call fails."""
         try:
             return self._service.movements()
         except HeadraceError as error:
@@ -243,7 +243,7 @@ class MonitorCycle:
         cause: InquiryResult,
         opened_at: float,
     ) -> RequestResult:
-        """Request a rebalance if another placement may help or the cause is unknown."""
+        """Request a rebalance if another placement can help or the cause is unknown."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
@@ -288,8 +288,8 @@ class ProcessPauses(Protocol):
 class MonitorLoop:
     """Performs turns at an interval until stopped. A failed turn is reported and retried, whatever the error;
     a failing listener does not affect other listeners. `is_shut_out`: returns whether another monitor was
-    active meanwhile, so that the state of this one may be outdated. `standstills`: notified when this monitor
-    is confirmed as active."""
+    active in the meantime, which makes the state of this one outdated. `standstills`: notified when this
+    monitor is confirmed as active."""
 
     def __init__(
         self,
@@ -354,7 +354,8 @@ class MonitorLoop:
             self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the other active monitor. If there is none, this one was active since before the request."""
+        """Return the other active monitor, if any. If there is none, this monitor has been active since
+        before the request."""
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:

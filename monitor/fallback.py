@@ -18,16 +18,16 @@ from monitor.ports import Measurements
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
-"""Time before the preferred source is retried: an unavailable server costs the full time-out at every
-attempt, and verdicts must not wait for it."""
+"""Time before the preferred source is retried. Each attempt on an unavailable server takes the full time-out,
+and verdicts must not wait for it."""
 
 
 class _Preference:
-    """Choice between two sources: the first, or the second for a minute after the first has failed."""
+    """Choice of a source: the first source, or for a minute after it has failed, the second source."""
 
     def __init__(self, subject: str, clock: Clock) -> None:
         self.reason = ""
-        """Reason for which the second source is used; empty while the first is."""
+        """Reason why the second source is used; empty while the first is used."""
         self._subject = subject
         self._clock = clock
         self._failed_at = -math.inf
@@ -66,7 +66,7 @@ class FallbackMeasurements:
 
     @property
     def remark(self) -> str:
-        """Reason for which `second` is used; empty while `first` is."""
+        """Reason why `second` is used; empty while `first` is used."""
         return self._preference.reason
 
     def observe(

@@ -2,11 +2,11 @@
 
 An incident opens after `open_after` consecutive BREACHED verdicts. It closes after `close_after` consecutive
 WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has one
-incident. UNKNOWN counts for neither. HALTED neither opens nor closes an incident and restarts the count of
-good verdicts. While an incident is open, a rebalance is requested at most once per `cooldown_seconds`, so
-that the previous one can take effect. None is requested while part of the datastream is not copied, or within
-`cooldown_seconds` after that: the backlog of an outage is copied at full speed, which looks like an overload
-until it has visibly shrunk.
+incident. UNKNOWN does not affect these counts. HALTED neither opens nor closes an incident, and resets the
+count of good verdicts. While an incident is open, a rebalance is requested at most once per
+`cooldown_seconds`, so that the previous one can take effect. No rebalance is requested while part of the
+datastream is not copied, or within `cooldown_seconds` after that. The backlog of an outage is copied at full
+speed, which looks like an overload until the backlog shrinks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IncidentStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentPolicy:
-    """Thresholds, see the module. `acting`: further conditions for a rebalance."""
+    """Thresholds of incidents. `acting`: further conditions for a rebalance."""
 
     open_after: int = 2
     close_after: int = 3
@@ -66,7 +66,7 @@ class Incident:
 def advance(
     incident: Incident, verdict: LatencyVerdict, policy: IncidentPolicy, now: float
 ) -> tuple[Incident, tuple[IncidentStep, ...]]:
-    """Return the incident after a verdict, and the steps to take, in order."""
+    """Return the incident after a verdict, and the actions to take, in order."""
     if verdict.standing is ObjectiveStatus.UNKNOWN:
         return incident, ()
     if verdict.is_halted or verdict.standing is ObjectiveStatus.HALTED:

@@ -1,14 +1,11 @@
 """Evaluation of a datastream against its latency objective. Pure.
 
 Rule 1. The oldest waiting record is older than the objective: BREACHED. It will be late when it arrives, even
-        if no others arrive.
-Rule 2. The objective's percentile of the latencies in the window exceeds the objective: BREACHED. A single
-        late record does not count, because in a quiet datastream it would be any percentile.
-Rule 3. The service reports that part of the datastream is not copied: HALTED. The measurements of the rest do
-        not show that.
-Rule 4. There are no measurements in the window, or records of unknown age wait: UNKNOWN. Missing evidence is
-        never good news.
-Rule 5. Otherwise: WITHIN.
+if no other records arrive. Rule 2. The objective's percentile of the latencies in the window exceeds the
+objective: BREACHED. A single late record does not count, because with few records it would exceed every
+percentile. Rule 3. The service reports that part of the datastream is not copied: HALTED. The measurements of
+the other partitions do not show that. Rule 4. There are no measurements in the window, or records of unknown
+age wait: UNKNOWN. Missing measurements never count as good. Rule 5. Otherwise: WITHIN.
 """
 
 from __future__ import annotations
@@ -50,7 +47,8 @@ class Source(NamedTuple):
 
 class LatencyObservation(NamedTuple):
     """Measurements of the window. `records`: number of records that arrived; `counts`: histogram of their
-    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: partitions of unknown lag."""
+    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: number of partitions with unknown
+    lag."""
 
     records: int
     counts: Sequence[int]
@@ -59,17 +57,17 @@ class LatencyObservation(NamedTuple):
 
 
 Observations = Mapping[Source, Mapping[str, LatencyObservation]]
-"""Observations by source and topic; only by `EVERY_TOPIC` if all topics of the source belong to one
+"""Observations by source and topic; the only topic is `EVERY_TOPIC` if all topics of the source belong to one
 datastream."""
 
 
 @dataclass(frozen=True)
 class ObjectiveSubject:
-    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason for which it
-    is not fully copied; empty if the service knows of none. `remark`: further information from the service,
-    such as a quota that throttles it. `paused`: topics with partitions paused by an operator. `mode`: whether
-    the monitor acts on a breach; None: according to its settings. `is_alone`: the only datastream of its
-    group."""
+    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason why the
+    datastream is not fully copied; empty if it is. `remark`: further information from the service, such as a
+    quota that throttles the datastream. `paused`: topics with partitions paused by an operator. `mode`:
+    whether the monitor acts on a breach; None: as in the settings. `is_alone`: whether it is the only
+    datastream of its group."""
 
     objective: LatencyObjective | None
     source: Source
@@ -85,9 +83,9 @@ class ObjectiveSubject:
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
     """Result of an evaluation. `observed_ms`: measured percentile, None without records. `sentence`: reason.
-    `is_halted`: not fully copied, so no rebalance can help, also if the standing is BREACHED.
-    `budgets`: error budget of each of `ObjectiveSubject.objectives`, which do not affect the status.
-    `limit_ms`: limit of the evaluated objective. `cause`: cause of the breach, if determined."""
+    `is_halted`: part of the datastream is not copied, so a rebalance cannot help, even if the status is
+    BREACHED. `budgets`: error budget of each of `ObjectiveSubject.objectives`; budgets do not affect the
+    status. `limit_ms`: limit of the evaluated objective. `cause`: cause of the breach, if determined."""
 
     standing: ObjectiveStatus
     observed_ms: float | None
@@ -154,7 +152,7 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Apply the rules in order to the given objective, or else to the one in the short form.
+    """Apply the rules in order to the given objective, or else to the objective in the short form.
 
     `objectives.verdicts` evaluates all objectives."""
     objective, halted = objective or subject.objective, subject.halted
@@ -200,6 +198,6 @@ def _lateness(
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Format a time beyond the limit so that it is distinguishable from the limit."""
+    """Format a time that exceeds the limit so that the text differs from that of the limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

@@ -15,11 +15,12 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
-"""Part of `/v1/health` on every instance whose monitor is enabled. Other monitors then end."""
+"""Part of `/v1/health` on every instance whose monitor is enabled. Its presence ends separate monitor
+processes."""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
-"""Pause after a monitor failed to start or ended."""
+"""Delay before a monitor that failed to start, or ended, is started again."""
 
 
 class RunningMonitor(Protocol):
@@ -41,10 +42,10 @@ class RunningMonitor(Protocol):
 
 
 class LeaderMonitor:
-    """Starts a monitor when the instance becomes leader and stops it when the instance no longer is.
+    """Starts a monitor when the instance becomes leader, and stops it when the instance is no longer leader.
 
-    `start_monitor` builds and starts one; if it raises, it is retried later. Failures of a monitor are part
-    of the health and never end the instance.
+    `start_monitor` builds and starts a monitor, and is retried if it raises. Failures of a monitor are
+    reported in the health and never end the instance.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Observations computed from measurements of any store. Pure.
 
-A lane reports no age while its source does not respond, nor for waiting records that it has never seen. A
-lane with waiting records reports in each interval; once it stops reporting, the age of its records is
+A lane does not report an age while its source does not respond, or for waiting records that it has never
+seen. A lane with waiting records reports in each interval. If it stops reporting, the age of its records is
 unknown.
 """
 
@@ -20,7 +20,8 @@ _ON_THE_WAY_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Last report of a lane, at `time_ms` for an interval of `interval_ms`; `lag_ms` None: unknown age."""
+    """Last report of a lane, made at `time_ms` for an interval of `interval_ms`. `lag_ms`: None if the age is
+    unknown."""
 
     source: Source
     topic: str
@@ -37,9 +38,9 @@ class PartitionLag:
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
     """Return an observation for each row of `arrived`: group, source cluster, topic, records, and the counts
-    of a histogram. A lag counts for its topic, or for `EVERY_TOPIC` if its source has that.
+    of a histogram. A lag counts for its topic, or for `EVERY_TOPIC` if the source is reported as a whole.
 
-    A turn has thousands of rows but hardly any lags.
+    A turn has thousands of rows but few lags.
     """
     found: dict[Source, dict[str, LatencyObservation]] = {}
     for row in arrived:

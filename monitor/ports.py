@@ -17,9 +17,9 @@ from monitor.movement.summary import FleetMovement
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance. `loads_known` False: the loads are unknown, so that a preview without
-    moves is meaningless. `effect` None: not reported by the service. `past`: past breaches of the datastream
-    that could be read."""
+    """Predicted result of a rebalance. `loads_known`: if False, a preview without moves has no meaning.
+    `effect`: None if the service does not report it. `past`: past breaches of the datastream, as far as they
+    could be read."""
 
     sentence: str
     moves: int
@@ -30,8 +30,8 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHold:
-    """Holder of the lease, and the state to know before acting. `other`: the other monitor that holds it;
-    empty if this one does. `record` None: the service is of a version without leases."""
+    """Owner of the lease, and the state to check before acting. `other`: the other monitor that owns the
+    lease; empty if this one does. `record`: None if the service has a version without leases."""
 
     other: str
     record: ActionRecord | None
@@ -69,7 +69,8 @@ class Service(Protocol):
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs the monitor, so that others must not act. Raises Unreachable."""
+        """Return whether an instance runs the monitor, in which case other monitors must not act. Raises
+        Unreachable."""
         ...
 
     def hold(self) -> LeaseHold:
@@ -102,7 +103,7 @@ class Measurements(Protocol):
 
     @property
     def remark(self) -> str:
-        """Reason for which a fallback source is used; empty if the usual one is."""
+        """Reason why a fallback source is used; empty if the usual source is used."""
         ...
 
     def observe(
@@ -110,7 +111,7 @@ class Measurements(Protocol):
     ) -> Observations:
         """Return the measurements of the window.
 
-        Ages up to `least_ms` may be reported as 0, so that hardly anything is read while most records are on
-        time. For sources in `together`, a sum over all topics suffices, as `EVERY_TOPIC`. Raises Unreachable,
+        Ages up to `least_ms` may be reported as 0, so that little is read while most records are on time.
+        Sources in `together` may be reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable,
         AnalyticsError."""
         ...

@@ -1,9 +1,9 @@
 """Rules for requesting a rebalance. Pure.
 
-These are checked in order, and the first that forbids it is the reason: the setting `monitor.act`, the
-service's own switch, a freeze window, a pending rebalance, the daily limits of the service and of the
-datastream. Only then is a dry run worth its cost; `decide` evaluates its result. In `observe` mode the same
-decisions are made but only reported.
+The rules are checked in this order, and the first rule that forbids a rebalance is the reason: the setting
+`monitor.act`, the switch of the service, a freeze window, a pending rebalance, the daily limits of the
+service and of the datastream. If none forbids it, the monitor does a dry run, and `decide` evaluates the
+result. In `observe` mode decisions are only reported.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ class ActingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """State of acting as stored by the service. `switched_off`: reason for which an operator has switched it
-    off; empty if on. `acts`: rebalances of all monitors, previous ones included, at least the last day's.
-    `waiting`: datastream with a requested rebalance that no plan has carried out yet; empty if none."""
+    """Rebalances by monitors, as stored by the service. `switched_off`: reason why an operator switched them
+    off; empty if on. `acts`: rebalances requested by any monitor in at least the last day. `waiting`:
+    datastream whose requested rebalance has no plan yet; empty if none."""
 
     switched_off: str = ""
     acts: Sequence[RebalanceAction] = ()
     waiting: str = ""
 
     def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
-        """Return the record after another rebalance, before the service reports it, without those older than
-        a day."""
+        """Return the record with a further rebalance and without those older than a day."""
         kept = [act for act in self.acts if now_ms - act.time_ms < DAY_MS]
         return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
@@ -75,8 +74,8 @@ class ActionDecision:
 
 
 def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
-    """Return the reason that forbids a rebalance of this datastream now; empty if none does. The text stays
-    the same as long as the reason does."""
+    """Return the reason that forbids a rebalance of this datastream now; empty if none. The text of an
+    unchanged reason does not change."""
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:

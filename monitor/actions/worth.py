@@ -1,11 +1,11 @@
 """Predicted saving of a rebalance, in seconds of breach, compared with its cost. Pure.
 
-The saving is the remaining time of the breach times the fraction of the fullest task's overload that
-disappears (100 % if no task is overloaded afterwards). The remaining time is the median duration of past
-breaches of the datastream without action, among those longer than this one so far, minus the time that this
-one has lasted. The cost is a pause of each partition that moves. Without the rebalance, each of these is late
-as long as the breach lasts, so a rebalance is not worthwhile if it saves less than one pause. Unknown values
-are reported as such and do not prevent a rebalance.
+The saving is the remaining time of the breach, times the fraction of the fullest task's overload that the
+rebalance removes (100 % if no task is overloaded afterwards). The remaining time is estimated from past
+breaches of the datastream that ended without a rebalance and lasted longer than the present one has lasted:
+their median duration, minus the time so far. The cost is one pause for each moved partition. Without the
+rebalance, each of them is late until the breach ends. A rebalance that saves less than one pause is therefore
+not worthwhile. Unknown values are reported as such and do not prevent a rebalance.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class PredictedSaving:
-    """Predicted saving. `saved_seconds`: None if unknown. `sentence`: predicate for the subject "it".
-    `left_seconds`: predicted remaining time of the breach without action; None if unknown."""
+    """Predicted saving. `saved_seconds`: None if unknown. `sentence`: description, as a predicate without
+    subject. `left_seconds`: predicted remaining time of the breach without a rebalance; None if unknown."""
 
     saved_seconds: float | None
     sentence: str
@@ -41,7 +41,7 @@ class PredictedSaving:
 
     @property
     def is_worth_it(self) -> bool:
-        """True unless it is known to cost more than it saves."""
+        """True unless the rebalance is known to cost more than it saves."""
         return self.saved_seconds is None or self.saved_seconds >= PAUSE_SECONDS
 
 

@@ -14,7 +14,8 @@ from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)
 MOST: Final = 50
-"""Maximum number of incidents per datastream, latest first; older ones had another load."""
+"""Maximum number of incidents per datastream, latest first. Older incidents are ignored because loads
+change."""
 _ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
 """Matches timeline entries of requested rebalances; records of earlier versions have "asked for"."""
 
@@ -44,7 +45,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches; empty if incidents cannot be read now, because a rebalance must not wait."""
+    """Return the past breaches; empty if incidents cannot be read, because a rebalance must not wait for
+    them."""
     try:
         return read()
     except HeadraceError as error:
@@ -53,7 +55,7 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return a past breach. `gain`: None if no rebalance was requested, or in records of versions without it;
-    their timeline shows it, unless it was shortened."""
+    """Return a past breach. `gain`: None if no rebalance was requested. Records of earlier versions lack it;
+    then it is taken from their timeline, if that was not shortened."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

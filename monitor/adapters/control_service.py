@@ -1,4 +1,4 @@
-"""The service as used within an instance, without a connection. Implements `monitor.ports.Service`."""
+"""Service accessed within an instance, without a connection. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Instances(NamedTuple):
 
 
 class ControlService:
-    """The service accessed through the objects behind its REST interface. `problems`: returns those recorded
-    by the leader; `preview`: returns the predicted result of a rebalance; `incidents`: returns the stored
-    ones, latest first."""
+    """The service accessed through the objects behind its REST interface. `problems`: returns the problems
+    that the leader recorded; `preview`: returns the predicted result of a rebalance; `incidents`: returns
+    stored incidents, latest first."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""Producer for a topic with a single writer: the latest one to initialize the transactional id fences its
-predecessors.
+"""Producer for a topic with a single writer.
 
-A writer that was frozen while another took over is fenced by the broker, including any transaction that it
-had begun.
+Initializing the transactional id fences earlier writers: if a writer was frozen while another took over, the
+broker rejects its writes, and aborts its open transaction.
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
 """
 
@@ -33,7 +32,7 @@ class FencedProducer:
         """Pending commit or abort of a transaction; None if there is none."""
 
     def take(self) -> None:
-        """Fence the present holder of the transactional id. Done only once, because a second time could fence
+        """Fence the present owner of the transactional id. Done only once, because a second call could fence
         a successor. Raises Unreachable, Refused."""
         if self._producer is not None:
             return

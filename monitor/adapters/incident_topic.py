@@ -1,7 +1,7 @@
 """Incidents in a compacted topic as JSON keyed by id, and in another topic as rows for Pinot.
 
 Implements `monitor.records.keeper.RecordStore`. The topic has a single writer: `load` fences the previous
-monitor, which may only be frozen and must not overwrite the records of its successor.
+monitor. It may only be frozen, and must not overwrite records of its successor.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _DAY_MS: Final = 24 * 3_600_000
 
 class IncidentTopic:
     """Stores incidents in a topic. `load` and `write` are not thread-safe. `days`: retention when the topic
-    is created. `rows`: topic of Pinot's table `incidents`; empty if none. Rows that cannot be written wait
-    for the next write and never prevent storing an incident."""
+    is created. `rows`: topic of Pinot's table `incidents`; empty if none. Rows that cannot be written are
+    written with the next incident; they never prevent storing an incident."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._cluster = cluster
@@ -56,8 +56,8 @@ class IncidentTopic:
         self._row_writer: Producer | None = None
 
     def load(self) -> StoredMonitorState:
-        """Fence other writers and read the topic; empty if it does not exist yet, as the first incident
-        creates it. Raises Unreachable, TimedOut, Refused."""
+        """Fence other writers and return the content of the topic; empty if the topic does not exist yet.
+        Raises Unreachable, TimedOut, Refused."""
         self._writer.take()
         with closing(KafkaAdmin(self._cluster)) as admin:
             is_there = admin.describe([self._description.name])
@@ -110,8 +110,8 @@ class IncidentTopic:
         )
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Write records and notes and wait for the commit. Raises Fenced if another monitor has loaded them
-        since, Unreachable, Refused."""
+        """Write records and notes and wait for the commit. Raises Fenced if another monitor has taken over,
+        Unreachable, Refused."""
         if not self._is_made:
             self._make()
         self._is_made = False  # so that the next attempt recreates a deleted topic

@@ -1,5 +1,5 @@
-"""Evidence from the instances' reports on their lanes, in the format of `/v1/lanes`. Values missing in
-reports of another version are unknown."""
+"""Parsing of instances' reports on their lanes, in the format of `/v1/lanes`. Values that reports of other
+versions lack are unknown."""
 
 from __future__ import annotations
 

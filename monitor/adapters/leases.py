@@ -48,7 +48,7 @@ class HeldLease:
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """Return the id of the holder's lease, or else the other monitor that holds it."""
+    """Return the lease id if this monitor owns the lease, or else the name of the monitor that does."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
@@ -56,12 +56,12 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
 
 
 def judged_between(before: str, now: str) -> str:
-    """Return the other monitor that held the lease between two renewals of ours; empty if none did."""
+    """Return the other monitor that owned the lease between our last two renewals; empty if none did."""
     return _BETWEEN if before and now not in ("", before) else ""
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecord:
-    """Return the state of acting that decisions use."""
+    """Return the record of rebalances on which decisions are based."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return ActionRecord(

@@ -28,8 +28,8 @@ class PinotMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window, or a single one for a source in
-        `together`. Lags up to `least_ms` are not fetched. Raises Unreachable, AnalyticsError."""
+        """Return an observation for each topic with rows in the window, or a single observation for each
+        source in `together`. Lags of at most `least_ms` are omitted. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [

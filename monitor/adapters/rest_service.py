@@ -45,7 +45,7 @@ _TOKEN_BYTES: Final = 4
 
 
 class RestService:
-    """Client of the service through one instance; any instance will do."""
+    """Client of the service. Connects to any one instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest
@@ -71,7 +71,7 @@ class RestService:
         return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK; nothing known if the instance is of an older version."""
+        """Return the partitions that are not OK; unknown if the instance has an older version."""
         try:
             answer = self._rest.get("/v1/movement")
         except NotFound:
@@ -88,15 +88,15 @@ class RestService:
         """Return whether the leader runs the monitor, according to its health or that of the next instance
         that responds.
 
-        During an upgrade the leader may have no monitor, and then no instance runs one. `/v1/health` itself
-        is not used, because it responds with 503 if anything is unhealthy."""
+        During an upgrade the leader may have no monitor; then no instance runs one. The status of
+        `/v1/health` is not used, because it is 503 if any part is unhealthy."""
         answers = [one["health"] for one in self._rest.get("/v1/instances")]
         return any(
             PART in answer["parts"] for answer in [answer for answer in answers if answer is not None][:1]
         )
 
     def hold(self) -> LeaseHold:
-        """Renew the lease, or acquire it if no other monitor holds it. Instances of older versions have no
+        """Renew the lease, or acquire it if no other monitor owns it. Instances of older versions have no
         leases."""
         try:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
@@ -150,7 +150,7 @@ _STATES: Final = frozenset(MovementState)
 
 
 def _movement(one: Mapping[str, Any]) -> Movement:
-    """Parse the states of a datastream's partitions, ignoring states of later versions."""
+    """Parse the states of a datastream's partitions. States of later versions are ignored."""
     states = tuple(
         StateCount(
             MovementState(each["state"]),
@@ -196,7 +196,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(Advice))
 
 
 class RestAdvice:
-    """Reads the sizing advice from one instance; any instance will do."""
+    """Reads the sizing advice from any one instance."""
 
     def __init__(self, rest: InstanceClient) -> None:
         self._rest = rest

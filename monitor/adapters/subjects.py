@@ -24,8 +24,9 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return the subject. `paused`: topics with paused partitions; only some are named. `reason`: problem of
-    the datastream, or empty; `sets_aside`: part of the datastream is not copied for that reason."""
+    """Return the subject. `paused`: topics with paused partitions, possibly shortened. `reason`: problem of
+    the datastream, or empty. `sets_aside`: whether part of the datastream is not copied because of the
+    problem."""
     return ObjectiveSubject(
         objective,
         source,
@@ -38,6 +39,6 @@ def subject_of(
 
 
 def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
-    """Return the groups with a single datastream. `groups`: group of every existing datastream; the result is
-    empty unless all are known (`is_whole`)."""
+    """Return the groups with a single datastream. `groups`: group of every datastream. The result is empty
+    unless all datastreams are known (`is_whole`)."""
     return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

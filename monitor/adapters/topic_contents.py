@@ -1,5 +1,5 @@
-"""Digests of the records in ranges of topics, for an audit. Uses another client than the copying, so that the
-result does not depend on our own implementation of the protocol."""
+"""Digests of the records in ranges of topics, for an audit. Uses confluent-kafka instead of our own client,
+so that the result does not depend on our implementation of the protocol."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _Tallies = Mapping[int, UncopiedTally]
 
 class TopicContents:
     """Committed records in ranges of a topic's partitions, [start, end) by partition. `left_out`: for
-    partitions of a source, the records known to be omitted on purpose.
+    partitions of a source, records that were omitted intentionally.
 
-    Implements `audit.Contents`; every pass reads the ranges again.
+    Implements `audit.Contents`. Every pass reads the ranges again.
     """
 
     def __init__(
@@ -102,8 +102,7 @@ class TopicContents:
 
 
 def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
-    """Return whether the message is in a range, or its partition is already done; False ends the
-    partition."""
+    """Return whether to process the message; False if it is beyond its range, which ends the partition."""
     failure, number, offset = message.error(), message.partition(), message.offset()
     assert number is not None
     if failure is not None and failure.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code

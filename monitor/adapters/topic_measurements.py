@@ -27,24 +27,24 @@ _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10_000
 LONGEST_SECONDS: Final = 3_600
-"""Longest window. Its rows are kept by minute, and are read again if the connection breaks."""
+"""Longest supported window. Its rows are kept by minute, and are read again if the connection breaks."""
 
 
 _ONE_LOOK_MS: Final = 1_000
-"""Maximum age of the last look for another window to reuse it."""
+"""Maximum age of the last read for which another window can reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
-"""Time ranges to read back for past pieces; the shortest that contains the piece is used. Extending the range
-reads all of it again. The longest contains a full hour until some minutes after its end."""
+"""Time ranges that can be read for past pieces. The shortest range that contains the piece is used, because
+extending a range means reading all of it again. The longest range contains a full hour until some minutes
+after its end."""
 _LONGEST_PAUSE_MS: Final = 600_000
-"""Pause after which reading does not continue from the last position but starts at the requested window."""
+"""Pause after which reading starts at the requested window instead of the last position."""
 _MOST_ROWS: Final = 1_000_000
 """Maximum number of rows read back for past pieces: one core decodes them in about 10 s, which delays
 verdicts."""
 
 
 def _passing(patience_seconds: float) -> Retrying:
-    """Return the retry policy for moved leaders; time-outs and other failures that took long are not
-    retried."""
+    """Return the retry policy for moved leaders. Time-outs and other slow failures are not retried."""
     is_passing = retry_if_exception(
         lambda error: isinstance(error, Unreachable) and not isinstance(error, TimedOut)
     )
@@ -53,12 +53,12 @@ def _passing(patience_seconds: float) -> Retrying:
 
 
 class TopicMeasurements:
-    """Reads the topic from the start of the window, and at every look the rows since the last one.
+    """Reads the topic from the start of the window, and then in every call the new rows.
 
-    Several windows requested in succession, as in a turn, share one look. The connection is kept between
-    looks; after a failure, or after a pause longer than the longest requested window, reading restarts at the
-    beginning of that window. Windows are at most an hour. `remark`: reason for reading the topic instead of
-    another source.
+    Several windows requested in succession, as in a turn of the monitor, share one read. The connection is
+    kept between reads. After a failure, or after a pause longer than the longest requested window, reading
+    restarts at the beginning of that window. Windows are at most an hour. `remark`: reason for reading the
+    topic instead of another source.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TopicMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window, with ages below `least_ms` too,
+        """Return an observation for each topic with rows in the window. Ages below `least_ms` are included,
         because all rows are read anyway.
 
         Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, and AnalyticsError for a longer window.

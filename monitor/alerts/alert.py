@@ -34,7 +34,7 @@ class Severity(StrEnum):
     WARNING = "warning"
     """Can wait until the next working day."""
     NONE = "none"
-    """Requires no action while it fires: only its absence is a problem."""
+    """Severity of the watchdog: only its absence requires an action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class AlertKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Alert:
     """A problem that exists since `since_ms`. `cluster`: alias of the source. `done`: action that Headrace
-    has taken. `partitions`: number of affected partitions (0 if it is not about partitions), `worst`: the
-    worst of them. `receiver`: receiver that it is about. `datastreams`: affected by the alert of a
-    cluster."""
+    has taken. `partitions`: number of affected partitions (0 if the alert is not about partitions); `worst`:
+    the worst of them. `receiver`: receiver concerned, if any. `datastreams`: datastreams affected by the
+    fault of a cluster."""
 
     kind: AlertKind
     summary: str
@@ -84,8 +84,8 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertNotice:
-    """One state of an alert, as sent to a receiver. `ended_ms` is None while it fires; `link` is the REST
-    address of its subject."""
+    """State of an alert, as sent to a receiver. `ended_ms`: None while the alert fires. `link`: REST address
+    of the datastream or other subject."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -107,9 +107,9 @@ class AlertNotice:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Configured parts of every notice. `labels`: must not contain ours. `runbook`: address of an alert's
-    page with the placeholder `{alertname}`; empty: its path in the documentation. `service`: address of
-    REST."""
+    """Configured parts of every notice. `labels`: additional labels, without reserved names. `runbook`:
+    address of an alert's page with the placeholder `{alertname}`; empty: its path in the documentation.
+    `service`: address of the REST interface."""
 
     labels: Mapping[str, str]
     runbook: str

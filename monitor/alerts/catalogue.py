@@ -13,7 +13,7 @@ HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
 """Unknown whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
-"""The service or its measurements are unavailable to the monitor: no datastream can be evaluated."""
+"""The monitor cannot reach the service or its measurements, so no datastream can be evaluated."""
 
 BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
 """An objective's error budget burns too fast, in a long window and still in a short one."""
@@ -48,16 +48,16 @@ CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
 """Partitions have been catching up for a long time."""
 
 TIMESTAMPS: Final = AlertKind("HeadraceWrongTimestamps", Severity.WARNING)
-"""A datastream seems to miss its objective only because timestamps of its producers are wrong."""
+"""A datastream appears to miss its objective only because its producers write wrong timestamps."""
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
-"""A receiver does not accept alerts; the other receivers get this alert."""
+"""A receiver does not accept alerts. The alert is sent to the other receivers."""
 WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 """Always fires while the monitor runs and reaches Alertmanager."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
 OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE})
-"""Alerts that do not depend on the findings about datastreams."""
+"""Alerts that do not depend on the evaluation of datastreams."""
 
 CATALOGUE: Final = (
     LATE,

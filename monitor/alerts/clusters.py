@@ -1,9 +1,9 @@
 """Alerts of faults that affect several datastreams: clusters that do not respond, brokers that throttle, and
 processes that were lost. Pure.
 
-A fault has one alert, however many datastreams it affects. The alerts of these datastreams are held back
-meanwhile and, if the alert of the cluster has fired, until they have caught up. Idle datastreams do not count
-and cause no alert.
+A fault has one alert, however many datastreams it affects. Alerts of these datastreams are suppressed during
+the fault. If the alert of the cluster has fired, they stay suppressed until the datastreams have caught up.
+Idle datastreams are ignored.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _NAMES_SHOWN: Final = 20
 
 
 class Fault(NamedTuple):
-    """A datastream affected by a fault that others may share. `partitions`: number of partitions known to
-    wait for a cluster; `text`: description of the worst partition. `is_idle`: no records wait or arrive.
-    `is_told`: its own alert began with the fault, so that it needs no other one."""
+    """Effect of a shared fault on one datastream. `partitions`: number of partitions known to wait for a
+    cluster; `text`: description of the worst partition. `is_idle`: no records wait or arrive. `is_told`: the
+    datastream's own alert started with the fault and already covers it."""
 
     name: DatastreamName
     kind: AlertKind
@@ -64,8 +64,8 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
-    late because one has not responded for longer than their objective."""
+    """Return the datastreams blocked by clusters. Either partitions wait for a cluster, or the datastream is
+    late because a cluster has not responded for longer than the objective."""
     found = []
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
@@ -115,8 +115,8 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind that lists all blocked datastreams, unless each of them has its
-    own alert. `Conditions` sets their start."""
+    """Yield one alert per cluster and kind, which lists all blocked datastreams, unless each of them has its
+    own alert. `Conditions` sets the start of the alerts."""
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for fault in faults:
         if not fault.is_idle:
@@ -150,9 +150,9 @@ def _summary(fault: Fault, datastreams: str) -> str:
 
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream. `kind`: alert of its fault. `seen`: last time at which the fault affected it.
-    `was_sent`: the alert of the fault, or its own one of the outage, has fired. `is_over`: the datastream has
-    caught up since."""
+    """Outage of one datastream. `kind`: alert of the fault. `seen`: last time at which the fault affected the
+    datastream. `was_sent`: whether the alert of the fault, or the datastream's own alert, has fired.
+    `is_over`: whether the datastream has caught up."""
 
     seen: float
     kind: AlertKind
@@ -161,10 +161,9 @@ class _Outage:
 
 
 class Outages:
-    """Datastreams whose own alerts are held back, see the module. Times are monotonic seconds.
-    `most_seconds`: time after which a datastream that has not caught up has its own alerts again;
-    `unsent_seconds`: the same if the fault was over before it had an alert, while the datastream is known to
-    catch up."""
+    """Datastreams whose own alerts are suppressed, as described in the module docstring. Times are monotonic
+    seconds. `most_seconds`: time after which alerts of a datastream that has not caught up are sent again;
+    `unsent_seconds`: the same for a fault that ended before its alert fired."""
 
     def __init__(self, most_seconds: float, unsent_seconds: float = 0.0) -> None:
         self._most, self._unsent = most_seconds, unsent_seconds
@@ -201,8 +200,8 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """`held_back` and datastreams that caught up recently: windows of error budgets still include the
-        outage."""
+        """Datastreams in `held_back`, and those that caught up recently, because windows of error budgets
+        still include the outage."""
         return frozenset(map(str, self._outages))
 
 

@@ -1,16 +1,15 @@
 """Derivation of alerts from the findings of the monitor. Pure.
 
-An alert fires when its condition has lasted for the patience of its kind since it was first seen. It resolves
-when the condition has been absent for a while, or at once if there is nothing left to evaluate (the
-datastream was deleted, paused, or no longer has an objective). The alert of an incident fires when the
-incident opens, which `monitor/incidents.py` delays, and resolves when the objective was met for a while, or
-with the incident.
+An alert fires when its condition has lasted for the configured time (`AlertPatience`). It resolves when the
+condition has been absent for a while, or at once if the datastream is no longer evaluated (deleted, paused,
+or without an objective). The alert of an incident fires when the incident opens. It resolves when the
+objective was met for a while, or when the incident closes.
 
-One cause produces one alert. While partitions of a datastream are not copied, that is the alert, not the
-lateness of its records; partition states then go into its description, and have an alert of their own only if
-they already had one. A critical state that starts while the datastream is already late for another reason is
-a new alert. While nothing can be evaluated, no alert resolves; while some instances do not respond, no alert
-about partitions resolves.
+One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
+the late records. Its description contains the partition states, which have their own alert only if that fired
+before. A critical state that starts while the datastream is already late for another reason is a new alert.
+While the monitor cannot evaluate, no alert resolves. While some instances do not respond, no alert about
+partitions resolves.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
@@ -58,10 +57,10 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
-    before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
-    at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include it."""
+    """Seconds for which conditions must last before alerts fire, and must be absent (`keep_seconds`) before
+    alerts resolve. A predicted data loss counts if it is at most `loss_within_seconds` away and the backlog
+    is at least `loss_least_share` of the source log. `burnt_seconds`: time after the alert of an incident in
+    which short windows of error budgets still include the incident."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -101,8 +100,8 @@ class AlertPatience:
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """A condition that was seen. `alert`: as last seen. `is_inherited`: only a previous monitor has seen
-    it. `is_inhibited`: another alert has already paged for it."""
+    """An observed condition. `alert`: its latest state. `is_inherited`: only a previous monitor has observed
+    it. `is_inhibited`: another alert has already paged for the same fault."""
 
     alert: Alert
     since: ClockReading
@@ -120,20 +119,22 @@ class Conditions:
         self._held: dict[AlertKey, _SeenCondition] = {}
         self._outages = Outages(patience.catching_up_seconds, patience.partitions_seconds)
         self._halts = Outages(patience.catching_up_seconds)
-        """Datastreams with an alert of their own partitions: the lateness that follows is no second one."""
+        """Datastreams with an alert about partitions. Late records that follow do not cause a second
+        alert."""
         self._following: frozenset[str] = frozenset()
-        """Datastreams that are late because of what was not copied before."""
+        """Datastreams that are late because part of them was not copied before."""
         self._paged: dict[str, float] = {}
         """Datastreams with the alert of an incident, and the last time at which it fired."""
         self._breached: frozenset[str] = frozenset()
-        """Datastreams of which an incident may be about to open."""
+        """Datastreams whose incident may open soon."""
         self._recovered: set[str] = set()
-        """Datastreams whose alert resolved before their incident closed. A second alert lasts until the
-        incident closes, so that a datastream close to its objective does not page every few minutes."""
+        """Datastreams whose alert resolved before their incident closed. A second alert of such an incident
+        fires until the incident closes, so that a datastream close to its objective does not page every few
+        minutes."""
 
     def restore(self, records: Iterable[IncidentRecord], now: ClockReading) -> list[Alert]:
-        """Restore the alerts of incidents opened by a previous monitor; they fire since the incident
-        opened. An incident of wrong timestamps had none."""
+        """Restore the alerts of incidents that a previous monitor opened. Their start is the start of the
+        incident. Incidents caused by wrong timestamps have no such alert."""
         restored = []
         for record in records:
             if record.cause == Cause.WRONG_TIMESTAMPS:
@@ -146,8 +147,8 @@ class Conditions:
         return restored
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts sent by a previous monitor; they keep their start and resolve if their condition is
-        not seen. For the alert of an incident, the start given here is the exact one."""
+        """Restore alerts sent by a previous monitor. They keep their start, and resolve if their condition no
+        longer holds. For alerts of incidents, this start replaces the one set by `restore`."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -160,7 +161,7 @@ class Conditions:
 
     @property
     def inherited(self) -> frozenset[AlertKey]:
-        """Alerts that this monitor has not seen itself and that must not be sent again."""
+        """Alerts of a previous monitor that this monitor has not confirmed and must not send again."""
         return frozenset(key for key, one in self._held.items() if one.is_inherited)
 
     @property
@@ -169,8 +170,9 @@ class Conditions:
 
     @property
     def inhibited(self) -> frozenset[AlertKey]:
-        """Alerts of error budgets that began to burn while their datastream had the alert of its incident, as
-        long as the windows of budgets include that time: one fault is one page."""
+        """Alerts of error budgets that started to burn while the datastream had the alert of its incident.
+        They are inhibited as long as the windows of the budgets include that time, so that one fault pages
+        once."""
         return frozenset(key for key, one in self._held.items() if one.is_inhibited)
 
     def judged(
@@ -204,9 +206,9 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after a turn without findings about objectives.
+        """Return the alerts that fire after a turn without verdicts.
 
-        Earlier alerts keep firing, and after a while one about the missing evaluation. States of
+        Earlier alerts keep firing. After a while, an alert about the missing verdicts fires too. States of
         partitions may still be known."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
@@ -249,7 +251,7 @@ class Conditions:
     def _faults(
         self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
-        """Return faults of clusters, marked where the datastream's own alert already reports them."""
+        """Return the faults of clusters, marked if the datastream's own alert already reports them."""
         fired = self._fired
         found = [
             one._replace(is_told=self._is_reported(one, fired, now)) for one in faults_of(findings, movements)
@@ -288,7 +290,8 @@ class Conditions:
     ) -> list[Alert]:
         """Return the alerts about partitions and clusters.
 
-        `covered`: datastreams with an alert that these states explain. `faults`: faults of clusters."""
+        `covered`: datastreams whose existing alert has the same cause as these states. `faults`: faults of
+        clusters."""
         found = {cluster_alert.key: cluster_alert for cluster_alert in cluster_alerts(faults)}
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
@@ -307,7 +310,7 @@ class Conditions:
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
-        """Return whether a datastream that is not halted was late before the alert, thus for another
+        """Return whether a datastream that is not halted was late before the alert, and therefore for another
         reason."""
         late, halted = (self._held.get(AlertKey(one.name, name)) for one in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
@@ -317,7 +320,7 @@ class Conditions:
     def _burning(self, name: DatastreamName, finding: TurnResult) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
-        At most one starts per turn; firing alerts continue, also while the burn rate is unknown."""
+        At most one alert starts per turn. Firing alerts continue even while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -343,8 +346,8 @@ class Conditions:
             is_reported = is_reported or bool(text)
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
-        """Record the conditions seen now. A draft identical to the held alert means that its end is
-        unknown."""
+        """Record the conditions of this turn. If a draft is identical to the stored alert, the end of its
+        condition is unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -352,7 +355,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that were not seen now and either never fired or are resolved."""
+        """Drop conditions that do not hold now and either never fired or have resolved."""
         kept = {
             key: one
             for key, one in self._held.items()
@@ -387,7 +390,7 @@ class Conditions:
 
 
 _SAME_CAUSE_MS: Final = 120_000
-"""Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
+"""Maximum delay until a partition state or halt that makes records late becomes known."""
 
 
 _HALTS: Final = frozenset(
@@ -402,10 +405,10 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
-    """Return whether the alert of an incident is justified now.
+    """Return whether the alert of an incident should fire now.
 
-    An alert that fires continues while the standing is unknown; one that resolved fires again after as many
-    breaches as open an incident."""
+    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
+    as open an incident."""
     if not finding.incident.is_open:
         return False
     if late is None:
@@ -414,8 +417,7 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
 
 
 def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _SeenCondition | None) -> Alert:
-    """Return the alert of an incident; an action taken against another cause than the present one is
-    omitted."""
+    """Return the alert of an incident. Actions against earlier causes are omitted."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
@@ -425,7 +427,7 @@ def _late_alert(name: DatastreamName, finding: TurnResult, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether partitions stand still and no records wait or arrive in any of them."""
+    """Return whether no records wait or arrive in any partition that is not copied."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 

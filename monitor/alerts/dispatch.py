@@ -64,12 +64,12 @@ class AlertDispatch:
             delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Continue with incidents of a previous monitor. Their alerts are sent again, with their original
-        start, when this monitor sees them, and their end in any case."""
+        """Continue with incidents of a previous monitor. If their conditions still hold, their alerts are
+        sent again with the original start. Their end is always sent."""
         self._continue(self._conditions.restore(records, self._now()), {})
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""
+        """Continue with alerts of a previous monitor. They are not sent again to receivers that have them."""
         found = list(alerts)
         receivers = {one.alert.key: one.receivers for one in found}
         self._continue(self._conditions.resume((one.alert for one in found), self._now()), receivers)
@@ -109,7 +109,8 @@ class AlertDispatch:
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
-        """Return the alerts about the monitor and its receivers, and the recommended ones."""
+        """Return the alerts about the monitor and its receivers, and the alert that recommends more
+        instances."""
         found = [
             Alert(
                 RECEIVER_AWAY,
@@ -155,13 +156,14 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers identify both as one alert; a recreated datastream may have another source."""
+    """Return whether receivers treat both as the same alert. A recreated datastream may have another
+    source."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """Return whether to send the alert there: the watchdog only on request, a receiver's failure to the
-    others."""
+    """Return whether to send the alert to this receiver. It gets the watchdog only if configured, and no
+    alerts about itself."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

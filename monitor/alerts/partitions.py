@@ -1,10 +1,10 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
 One alert per state, however many partitions are in it; their number and the worst one are annotations. A
-cluster that does not respond has its own alert (`clusters.py`). Partitions paused by an operator or throttled
-by a quota cause no alert; nor does WARN, because the objective covers lateness. Catching up is a warning if
-it takes long. Imminent deletion of uncopied records is a separate alert in any state, also for partitions
-paused by an operator.
+cluster that does not respond has its own alert (`clusters.py`). Partitions that an operator paused or a quota
+throttles cause no alert. WARN causes none either, because the objective covers late records. Catching up
+causes a warning if it takes long. The imminent deletion of uncopied records is a separate alert in any state,
+even for partitions that an operator paused.
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> I
 def loss_alert(
     name: DatastreamName, datastream_states: DatastreamStates, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
-    """Return the alert about records that the source deletes within that time before they are copied.
+    """Return the alert about uncopied records that the source will delete within that time.
 
-    None if no loss is that near, or if the backlog is certainly less than that share of the source's
-    log."""
+    None if no loss is that near, or if the backlog is known to be below that share of the source log."""
     loss = datastream_states.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None

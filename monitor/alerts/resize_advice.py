@@ -1,8 +1,8 @@
 """Alert that recommends more instances, derived from the sizing advice. Pure except for reading the advice.
 
 It fires a configured lead time before the first hour that needs more instances than the service has, and
-resolves when the service has as many, or when those hours have passed. A forecast that changes meanwhile does
-not resolve it: one peak is one alert.
+resolves when the service has as many, or when those hours have passed. Changes of the forecast do not resolve
+the alert, so that one peak is one alert.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _READ_MS: Final = 60_000
 class Resize:
     """Number of instances and tasks needed from `since_ms` (None: now) to `until_ms` (None: unknown).
 
-    `staying`: instances that are not leaving. `driver`: the group of datastreams that causes the need, with
-    the tasks that it needs then (`driver_tasks`) and has (`driver_has`)."""
+    `staying`: instances that are not leaving. `driver`: group of datastreams with the largest increase, with
+    its required (`driver_tasks`) and current (`driver_has`) number of tasks."""
 
     instances: int
     tasks: int
@@ -56,7 +56,8 @@ class Resize:
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the instances that are missing now or within the lead time; None if none are, or if unknown."""
+    """Return the number of instances that are missing now or within the lead time; None if enough instances
+    are live, or if unknown."""
     each = advice.tasks_per_instance
     if each is None:
         return None
@@ -95,7 +96,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 
 
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
-    """Return the group that grows most and the tasks that it needs."""
+    """Return the group with the largest increase and the number of tasks that it needs."""
 
     def then(group_need: GroupNeed) -> int:
         coming = [
@@ -142,7 +143,7 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the service is still smaller than recommended for hours that have not passed."""
+    """Return whether the service still has fewer instances than hours to come require."""
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

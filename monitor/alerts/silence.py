@@ -13,14 +13,16 @@ from monitor.alerts.catalogue import WATCHDOG
 @dataclass(frozen=True, slots=True)
 class Silence:
     """Suppresses alerts of datastreams whose name matches (`*` matches any text) until `until_ms`. An alert
-    of a cluster is silenced if all of its datastreams match; one of the whole service only by `*` alone."""
+    of a cluster is silenced if all of its datastreams match. An alert of the whole service is silenced only
+    by the pattern `*`."""
 
     datastream: str
     until_ms: int
     reason: str = ""
 
     def covers(self, alert: Alert, now_ms: int) -> bool:
-        """Return whether the alert is suppressed now. The watchdog never is: its absence would page."""
+        """Return whether the alert is suppressed now. The watchdog is never suppressed, because its absence
+        would page."""
         if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
         names = (alert.datastream,) if alert.datastream else alert.datastreams

@@ -1,8 +1,7 @@
-"""Stored form of the firing alerts, so that the next monitor can resolve them at each receiver, and the part
-of incidents derived from them. Pure.
+"""Stored form of the firing alerts, with which the next monitor can resolve them at each receiver. Pure.
 
-One record per datastream; it changes only when an alert starts or ends, or when a receiver takes it. Its size
-is bounded by the catalogue and the number of receivers.
+There is one record per datastream. It changes only when an alert starts or ends, or when a receiver accepts
+it. Its size is bounded by the catalogue and the number of receivers.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CAUSES: Final = {
     PAUSED: Cause.PAUSED,
     TRANSACTION: Cause.OPEN_TRANSACTION,
 }
-"""Alerts that are causes of late records themselves."""
+"""Alerts whose condition is itself a cause of late records."""
 
 
 _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
@@ -54,8 +53,8 @@ class InheritedAlert(NamedTuple):
 
 
 class InheritedAlerts:
-    """Each firing alert as it began, so that a description that changes every turn does not cause a write
-    every turn."""
+    """Firing alerts with their initial descriptions: a description that changes each turn must not cause a
+    write each turn."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
@@ -87,8 +86,7 @@ class InheritedAlerts:
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:
-    """Return the problems of datastreams other than missed objectives. Catching up is progress, not an
-    incident."""
+    """Return the problems of datastreams other than missed objectives. Catching up is not a problem."""
     found: dict[DatastreamName, list[DatastreamProblem]] = {}
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):

@@ -1,7 +1,7 @@
 """Division of time windows into pieces that are queried once: minutes, ten minutes, hours and days. Pure.
 
-The sums of the pieces add up to the sum of the window, so the same minutes serve every window that contains
-them, and a month takes a few dozen numbers instead of all measurements.
+The sum of a window is the sum of its pieces. Windows share pieces, and a month needs only a few dozen sums
+instead of all measurements.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""A window starts at a whole step, up to this fraction of its length (1/24) early."""
+"""Windows start at a whole step, and therefore up to this fraction of their length (1/24) early."""
 _SEEN_AFTER_MS: Final = 20_000
-"""A window too short for whole minutes starts this much later than its length implies, so that its alert
-resolves within that length after its cause: the last bad report arrives up to 5 s after the cause has ended,
-and the response to the next query up to 15 s after the window has passed it."""
+"""Windows that are too short for whole minutes start this much later, so that an alert resolves within the
+length of its window after the cause has ended. The last bad report arrives up to 5 s after the end of the
+cause, and the result of the next query up to 15 s after the window has passed this report."""
 _MOST_OF_IT: Final = 4
 """Maximum of that delay, as a fraction of the window (1/4)."""
 
@@ -36,8 +36,8 @@ class TimeRangePiece(NamedTuple):
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
-    """Return the pieces of a window that ends now, oldest first. All are whole steps, except the last one and
-    the first one of a short window."""
+    """Return the pieces of a window that ends now, oldest first. All are whole steps, except the last piece
+    and the first piece of a short window."""
     first = _first_step(seconds * 1_000)
     begin_ms = now_ms - _least_ms(seconds)
     at_ms = begin_ms // first * first if first else begin_ms
@@ -53,15 +53,16 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
 
 @cache
 def looked_at_seconds(seconds: int) -> float:
-    """Return the seconds that a window of that length covers; a long one up to 1/24 more."""
+    """Return the seconds that a window of that length covers. A long window covers up to 1/24 more than its
+    length."""
     return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
     """Return the time for which a piece may be needed again, by its length, both in milliseconds.
 
-    Pieces of ten minutes are split later: a window of an hour starts with single minutes. Only pieces shorter
-    than an hour are included: hours would be many and are needed again only once a day."""
+    Pieces of ten minutes may later be split, because a window of an hour starts with single minutes. Hours
+    are not included, because there would be many and each is needed again only once a day."""
     lengths = [seconds * 1_000 for seconds in windows]
     return {
         step: max((length + step for length in lengths if (_first_step(length) or step) <= step), default=0)

@@ -1,8 +1,8 @@
 """Burn rates of error budgets and the rules that alert on them. Pure.
 
 A burn rate of 1 uses up the budget in exactly the period. A rule has a long window, so that only significant
-burns alert, and a short one, so that the alert resolves soon after its cause: both must burn at its rate. An
-objective has an alert if any rule fires.
+burns alert, and a short window, so that the alert resolves soon after its cause has ended. Both must burn at
+the rate of the rule. An objective has an alert if any rule fires.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A rate, and two windows that must both burn at least that fast; a rule with one window has it twice."""
+    """A rate, and two windows that must both burn at least that fast. A rule with one window has this window
+    twice."""
 
     rate: float
     long_seconds: int
@@ -39,7 +40,7 @@ class BurnRule:
 
     @property
     def has_two_windows(self) -> bool:
-        """True if a short window shows early that the cause has ended."""
+        """True if the rule has a short window, which shows early that the cause has ended."""
         return self.short_seconds < self.long_seconds
 
     @property

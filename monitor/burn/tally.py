@@ -1,8 +1,9 @@
 """Measurements of one objective over a time range, and their bad share. Pure.
 
-Two shares count as bad: the share of records that arrived late, if there were enough records for a share, and
-the share of time in which the oldest waiting record was too old already, so that silence counts. The larger
-of the two is the bad share. They are not added up, because waiting records become late ones.
+The bad share is the larger of two shares: the share of records that arrived late, if there were enough
+records, and the share of time in which the oldest waiting record was already too old. The second one also
+covers datastreams that copy nothing. The shares are not added, because waiting records are counted again when
+they arrive late.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def late_records(counts: Sequence[int], milliseconds: int) -> float:
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """Return the share of records in the bucket of a latency that took longer than it."""
+    """Return the share of records in a latency's histogram bucket that took longer than this latency."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0

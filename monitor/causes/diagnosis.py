@@ -19,7 +19,7 @@ class Cause(StrEnum):
     WORKER_LOST = "worker process lost"
     SOURCE_AWAY = "source unavailable"
     DESTINATION_AWAY = "destination unavailable"
-    """The cluster does not respond, or partitions have no leader."""
+    """The cluster does not respond, or its partitions have no leader."""
     HOT_PARTITION = "hot partition"
     OVERLOADED_TASK = "overloaded task"
     OVERLOADED_INSTANCE = "overloaded instance"
@@ -33,7 +33,7 @@ class Cause(StrEnum):
     BACKLOG = "catching up after an outage"
     START_UP = "start-up"
     WRONG_TIMESTAMPS = "wrong timestamps"
-    """Records are in time, but clocks of their producers are behind, or the timestamps are event times."""
+    """Records are on time, but clocks of their producers are behind, or the timestamps are event times."""
     UNKNOWN = "unknown"
     """The evidence is insufficient."""
 
@@ -45,7 +45,7 @@ UNAVAILABLE: Final = {
     Cause.SOURCE_BOUND: Cause.SOURCE_AWAY,
     Cause.DESTINATION_BOUND: Cause.DESTINATION_AWAY,
 }
-"""Causes that turn out to be another one when a cluster still does not respond."""
+"""Causes that are replaced by an unavailable cluster if the cluster still does not respond."""
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
 """Causes that are a backlog left by a past event."""
 
@@ -53,9 +53,9 @@ CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKL
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Cause of a datastream's late records. `sentence`: description with figures, including the second cause
-    if there is one. `evidence`: figures by name. `can_move`: whether load can move elsewhere.
-    `rests_on_wait`: source-bound judging only by the time that records waited at the source, which looks the
-    same while a backlog drains."""
+    if there is one. `evidence`: figures by name. `can_move`: whether load can move to another task.
+    `rests_on_wait`: whether source-bound was concluded only from the time that records waited at the source;
+    this time is also high while a backlog drains."""
 
     cause: Cause
     sentence: str

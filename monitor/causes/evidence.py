@@ -26,35 +26,35 @@ class Phases(NamedTuple):
 
 
 class BacklogOrigin(StrEnum):
-    """Event that left the backlog of a lane that has been behind ever since."""
+    """Event that caused the backlog of a lane; the lane has been behind since then."""
 
     CREATION = "creation"
     PAUSE = "pause"
     """An operator paused it and has resumed it."""
     OUTAGE = "outage"
-    """It had paused itself because a cluster or its worker process did not respond."""
+    """The lane had paused because a cluster or its worker process did not respond."""
     RESTART = "restart"
     """Another instance has taken it over."""
     WORKER = "worker"
-    """Its worker process was lost, and another one of the same instance has taken it over."""
+    """The worker process was lost, and another process of the same instance has taken over the lane."""
     INSTANCE = "instance"
-    """An instance, this or the former one, lost its ZooKeeper session."""
+    """The current or the former instance of the lane lost its ZooKeeper session."""
 
 
 LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
-"""Origins that are the loss of a process."""
+"""Origins in which a process was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
     """Recent activity of one lane. Rates are per second.
 
-    `task`: None if the plan assigns the partition to none; `worker`: number of the worker process.
-    `is_starting`: determining its position. `state`, `reason`, `eta_seconds`: from its movement. `phases`:
-    mean per batch. `cpu`: cores that its worker process spends on it; `worker_cpu`: cores that the worker
-    process is busy with for lanes of any datastream; `worker_waited`: fraction of time for which it waited
-    for a core. `fetch_unanswered`, `produce_unanswered`: age of its oldest unanswered requests in seconds;
-    None if not overdue. `hold`: quota that throttles it. `origin`: event that left its backlog if it has been
+    `task`: None if the partition has no task; `worker`: number of the worker process. `is_starting`:
+    determining its position. `state`, `reason`, `eta_seconds`: from its movement. `phases`: mean per batch.
+    `cpu`: CPU use of the lane in cores; `worker_cpu`: CPU use of its worker process for all lanes;
+    `worker_waited`: fraction of time for which the worker process waited for a core. `fetch_unanswered`,
+    `produce_unanswered`: age of the oldest request without a response in seconds; None if no response is
+    overdue. `hold`: quota that throttles the lane. `origin`: event that caused its backlog, if it has been
     behind since then; `origin_ms`: time of that event; `lost`: name of the lost instance. `timestamp_offset`:
     seconds by which its producers' clocks are ahead; negative if behind, 0 if right.
     """
@@ -90,7 +90,7 @@ class LaneEvidence:
 
     @property
     def has_no_backlog(self) -> bool:
-        """True if it has no backlog and no response is overdue."""
+        """True if the lane has no backlog and no response is overdue."""
         is_answered = self.fetch_unanswered is None and self.produce_unanswered is None
         return self.lag_records == 0 and not self.lag_ms and is_answered
 
@@ -98,7 +98,7 @@ class LaneEvidence:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Evidence about one datastream. `silent`: instances that did not respond. `others`: lanes of datastreams
-    that share tasks with it (`system.taskPrefix`)."""
+    that share its tasks (`system.taskPrefix`)."""
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()

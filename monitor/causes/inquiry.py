@@ -1,9 +1,9 @@
 """Rate-limited diagnosis of late datastreams.
 
-After a slow phase, the backlog is copied at full speed, which looks like an overload or a slow source until
-enough reports show that it shrinks. So after another cause, one of placement counts only for partitions whose
-backlog has not shrunk since the previous look, and time spent waiting at the source counts only from the
-second look on.
+After a slow phase, the backlog is copied at full speed. This looks like an overload or a slow source until
+enough reports show that the backlog shrinks. After another cause, an overload is therefore diagnosed only for
+partitions whose backlog has not shrunk since the previous check, and time at the source counts only from the
+second check on.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from monitor.movement.states import MovementState
 _log = structlog.get_logger(__name__)
 
 LEAST_SECONDS: Final = 5.0
-"""Minimum interval between two looks at a datastream, about the default report interval of lanes."""
+"""Minimum interval between two checks of a datastream, about the default report interval of lanes."""
 MOST_QUESTIONS: Final = 10
-"""Maximum number of looks per turn. Each queries every instance for the lanes of one group and waits for dead
-instances. The other datastreams follow, because recently examined ones are skipped."""
+"""Maximum number of checks per turn. Each check queries the lanes of one group from every instance, and waits
+for dead instances. Other datastreams follow in later turns, because recently checked ones are skipped."""
 _TOO_EARLY: Final = (
     f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
 )
@@ -38,8 +38,8 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a look. `diagnosis`: None while there is none; `failure`: reason for which the evidence could
-    not be read, or empty. `is_news`: the cause differs from the previous one."""
+    """Result of a check. `diagnosis`: None if there is none yet. `failure`: reason why the evidence could not
+    be read, or empty. `is_news`: whether the cause differs from the previous one."""
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
@@ -58,7 +58,7 @@ NO_ANSWER: Final = InquiryResult()
 
 @dataclass(frozen=True, slots=True)
 class _PreviousLook:
-    """A previous look. `waiting`: backlog of each partition in records."""
+    """Result of the previous check. `waiting`: backlog of each partition in records."""
 
     requested_at: float
     answer: InquiryResult
@@ -66,8 +66,7 @@ class _PreviousLook:
 
 
 class Inquiry:
-    """Latest diagnosis of each late datastream, valid until its next look or its recovery. Not
-    thread-safe."""
+    """Latest diagnosis of each late datastream, valid until the next check or recovery. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[DatastreamName, _PreviousLook] = {}
@@ -83,8 +82,8 @@ class Inquiry:
     def look(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
     ) -> InquiryResult:
-        """Return the cause of its lateness, calling `ask` for evidence if a look is due. `now`: monotonic
-        seconds."""
+        """Return the cause for which the datastream is late, and call `ask` for evidence if a check is due.
+        `now`: monotonic seconds."""
         known = self._known.get(name)
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
@@ -118,8 +117,8 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
 
 
 def _since(evidence: Evidence, former: _PreviousLook, now: float) -> Evidence:
-    """Return the evidence with lanes whose backlog has shrunk since the previous look marked as catching
-    up."""
+    """Return the evidence, with lanes marked as catching up if their backlog has shrunk since the previous
+    check."""
     seconds = now - former.requested_at
     lanes = (_caught_up(lane, former.waiting.get(lane.partition), seconds) for lane in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))

@@ -1,7 +1,7 @@
 """Rules that derive a diagnosis from evidence. Pure.
 
-Each late lane has one cause, that of the first matching rule. The most frequent cause is that of the
-datastream; the next most frequent is reported as the second cause. A lane is late if its oldest waiting
+Each late lane has one cause: that of the first matching rule. The most frequent cause is the cause of the
+datastream, and the next most frequent is reported as the second cause. A lane is late if its oldest waiting
 record, the mean latency of its batches or the age of an unanswered request exceeds the objective, or if it
 does not copy or its backlog does not shrink. If no lane is late and every instance has responded, all lanes
 count.
@@ -50,11 +50,12 @@ count.
          | otherwise                                                         | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
-So wrong timestamps are the cause only if no lane is late, every instance has responded, and the offset of the
-timestamps would make a lane late. Records from before the offset was known may have been counted as late.
+Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, and a lane
+would be late by its uncorrected timestamps. Records that arrived before the offset was known may have been
+counted as late.
 
-A lane without a backlog or overdue responses can be late only because of records that have already arrived:
-there is nothing left to explain, unless its batches still take too long.
+A lane without a backlog or overdue responses can be late only because of records that have already arrived.
+It needs no cause, unless its batches still take too long.
 
 A destination that is slow to acknowledge has a few requests in flight while the remaining batches wait in the
 queue until it is full, and then at the source. A source that is slow to respond shows only as time waiting
@@ -75,19 +76,19 @@ from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Load of a worker process, which copies in one thread, from which on it is the bottleneck. Time waiting for
+"""Load above which a worker process, which copies in one thread, is the bottleneck. Time waiting for
 a core counts."""
 _LEAST_WAITED: Final = 0.3
-"""Fraction of time waiting for a core from which on other processes of the machine are the cause."""
+"""Fraction of time waiting for a core above which other processes of the machine are the cause."""
 _FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
-"""Fraction of the worker's CPU time from which on the task alone keeps it busy."""
+"""Fraction of the worker's CPU time above which a single task is the cause."""
 _MOST: Final = 0.5
 """Fraction of the latency above which a phase is the bottleneck."""
 _LEAST_OF_BOTH: Final = 0.2
 _LEAST_LATE: Final = 0.5
 _LEAST_TELLING: Final = 0.1
-"""Mean latency, as a fraction of the objective, from which on its phases can explain late records."""
+"""Mean latency, as a fraction of the objective, above which its phases can explain late records."""
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States, judged over the last minutes, in which a lane without a present backlog is not late."""
@@ -106,7 +107,7 @@ _WAITS: Final = {
 }
 _GONE_SECONDS: Final = 8.0
 _USUAL: Final = 2.0
-"""Multiple of the usual time from which on a response is missing rather than late."""
+"""Multiple of the usual time above which a response counts as missing instead of late."""
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -164,7 +165,7 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _looks_late(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a lane that is not late would be, if the offset of its timestamps counted."""
+    """Return whether a lane that is not late would be late by its uncorrected timestamps."""
     total_ms = lane.phases.total if lane.phases is not None else 0.0
     behind_ms = -(lane.timestamp_offset or 0.0) * 1000
     return behind_ms > 0 and behind_ms + total_ms > limit_ms
@@ -196,7 +197,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _stalled(lane: LaneEvidence) -> Cause | None:
-    """Apply rules 1 to 3. A stopped partition that an instance owns has lost its worker process."""
+    """Apply rules 1 to 3. If a stopped partition has an owner, its worker process was lost."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
     if lane.state in _NOT_COPIED:
@@ -221,7 +222,7 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Return whether a lane has a known origin of its backlog and may be catching up.
 
-    A creation or an operator's pause counts whatever the clusters do meanwhile."""
+    A creation or an operator's pause counts even if a cluster does not respond."""
     if lane.origin in LOSSES:
         by_task = lane.hold is not None and lane.hold.owner is QuotaOwner.TASK
         return by_task or lane.state is not State.THROTTLED
@@ -242,8 +243,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane, or a quota shared with a throttled lane, because a shared quota
-    admits lanes in turn."""
+    """Return the quota that throttles a lane. Lanes take turns in a shared quota, so the quota of a throttled
+    lane counts for all lanes that share it."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -311,8 +312,8 @@ def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause by the phase with most of the latency, for a lane that is neither throttled nor waits
-    for its process; None if there is none."""
+    """Return the cause by the phase with most of the latency, for a lane that neither is throttled nor waits
+    for its process; None if no phase dominates."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
@@ -331,7 +332,7 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause by unanswered requests; unacknowledged batches have no latency yet."""
+    """Return the cause by requests without a response, because unacknowledged batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -346,8 +347,9 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
-    """Return whether the latency of arrived records can explain the backlog: if waiting records are late,
-    arrived ones must have been late too. Where none wait, a small fraction of the objective is no reason."""
+    """Return whether the latency of arrived records can explain late records. If waiting records are late,
+    arrived ones must have been late too. If none wait, the latency must be a significant fraction of the
+    objective."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return phases.total >= limit_ms * (_LEAST_LATE if is_waiting else _LEAST_TELLING)
 

@@ -13,7 +13,7 @@ from monitor.causes.evidence import BacklogOrigin, LaneEvidence, Phases
 from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
-"""Display names of phases, if different from the field name."""
+"""Display names of phases, if they differ from the field names."""
 
 _MOST_TOPICS: Final = 5
 """Maximum number of topics in a sentence."""
@@ -21,10 +21,10 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `task_lanes`: all
-    lanes of the affected task; `hot`: the partition that carries most of its load. `silent`: instances that
-    did not respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes,
-    shared ones included."""
+    """Figures of a cause. `lanes`: lanes with this cause; `late`: number of late lanes. `task_lanes`: all
+    lanes of the affected task; `hot`: the partition with most of its load. `silent`: instances that did not
+    respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
+    ones included."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
@@ -45,7 +45,7 @@ class CauseFigures:
 
     @property
     def hold(self) -> QuotaHold | None:
-        """Hold by the quota that throttles one of the lanes most."""
+        """Effect of the quota that throttles one of the lanes most."""
         own = [lane.hold for lane in self.lanes if lane.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
@@ -56,7 +56,7 @@ class CauseFigures:
 
     @property
     def worker_waited(self) -> float | None:
-        """Fraction of time for which a worker process waited for a core, at most."""
+        """Largest fraction of time for which a worker process waited for a core."""
         return max(
             (lane.worker_waited for lane in self.lanes if lane.worker_waited is not None), default=None
         )
@@ -159,7 +159,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
 
 
 def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
-    """Return the details of a cause that is no fault of the mirror or the clusters."""
+    """Return the details of a cause that is not a fault of the mirror or a cluster."""
     if cause is Cause.WRONG_TIMESTAMPS:
         return (_stamped(lanes), "check the clocks of the producers")
     return (f"{counted(len(lanes), 'partition does', 'partitions do')} not copy yet",)

@@ -9,8 +9,7 @@ from mirror.model.movement.history import LaneHistory
 
 _LEAST_FALLS: Final = 4
 _CERTAINTY: Final = 2.0
-"""Ratio of the mean decrease to its standard error above which it counts: a dip in a growing lag is no
-trend."""
+"""Minimum ratio of the mean decrease to its standard error. A dip in a growing lag is not a trend."""
 
 
 class CatchUpRate(NamedTuple):
@@ -24,7 +23,7 @@ class CatchUpRate(NamedTuple):
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
     """Return the decrease since the largest backlog in the window, because earlier events such as an outage
-    no longer matter. None if the latest waypoint has the largest backlog."""
+    no longer matter. None if the latest report has the largest backlog."""
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:

@@ -29,7 +29,7 @@ late.
     16   | late for less than `patience`, and the backlog shrinks             | CATCHING_UP without an ETA
     17   | otherwise                                                          | WARN
 
-A single dip does not make a lag OK, whatever its size (rules 13, 14); nor does a position that advances (17).
+Neither a single dip of the lag (rules 13, 14) nor an advancing position (17) is enough for OK.
 An idle topic is OK forever: lanes without new records do not report (9 requires that records waited). A small
 lag is OK while it is young (13).
 """
@@ -68,9 +68,9 @@ _BY_CAUSE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """Time for which a condition must last before it counts. `patience`: missing information; `stall`: an
-    unchanged position; `silence`: a lane with waiting records that does not report, more than two report
-    intervals."""
+    """Time for which a condition must last before it counts. `patience`: for missing information; `stall`:
+    for an unchanged position; `silence`: for a lane with waiting records that does not report (more than two
+    report intervals)."""
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
@@ -103,8 +103,8 @@ def judge_lane(
 
 
 def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a moving lane copies records before the source deletes them, or was not observed for
-    long enough to tell. A backlog that shrinks significantly is measured from its peak."""
+    """Return whether a moving lane copies records before the source deletes them; also True if it was not
+    observed for long enough. A backlog that shrinks significantly is measured from its peak."""
     if found.state not in _MOVING:
         return False
     is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS

@@ -9,7 +9,7 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """State of copying a partition. The first six and the last follow from movement alone."""
+    """State of copying a partition. The first six and the last depend only on movement."""
 
     __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
@@ -44,7 +44,7 @@ class LaneActivity(StrEnum):
 
     COPYING = "copying"
     BEGINNING = "beginning"
-    """Determining its position, or draining its batches before it stops."""
+    """The lane is determining its position, or draining its batches before it stops."""
     PAUSED = "paused"
     UNCOPIED = "uncopied"
     """Without an owner."""
@@ -69,9 +69,9 @@ class LaneJudgement(NamedTuple):
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
     `hidden_ms`: age of the first record hidden by an open transaction if no other records wait.
-    `keeps_ahead`: at its present rate it copies records before the source deletes them, or was not observed
-    for long enough to tell. `backlog_share`: for a lane that loses data, backlog as a share of the source's
-    log."""
+    `keeps_ahead`: whether it copies records before the source deletes them at its present rate; also True if
+    it was not observed for long enough. `backlog_share`: for a lane that loses data, backlog as a share of
+    the source's log."""
 
     state: MovementState | None
     reason: str = ""
@@ -85,8 +85,8 @@ class LaneJudgement(NamedTuple):
     @property
     def loses_data(self) -> bool:
         """True if the source will delete records before they are copied at the present rate: retention ends
-        before the lane has caught up, and the lane does not keep ahead. Without an estimated end of the
-        catch-up any deadline counts as missed; a lane that is OK never loses data."""
+        before the lane has caught up, and the lane does not keep ahead. If the end of the catch-up is
+        unknown, the lane is assumed to miss any deadline. A lane that is OK never loses data."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

@@ -16,8 +16,9 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: longest in this state, since `since_ms` (epoch; None if
-    unknown for all), for `reason`. `idle`: number without waiting records and recent traffic."""
+    """Partitions in one state. `worst`: partition that has been in this state for longest, since `since_ms`
+    (epoch ms; None if unknown for all), with its `reason`. `idle`: number of partitions without waiting
+    records and recent traffic."""
 
     state: MovementState
     partitions: int
@@ -33,16 +34,15 @@ class StateCount:
 
 
 NEAR_SECONDS: Final = 14_400.0
-"""Time beyond which a loss is not a problem yet: any pause approaches one while it lasts, although the source
-retains records for days."""
+"""Time beyond which a predicted loss is not a problem yet. During any pause a loss approaches, even if the
+source retains records for days."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions whose records the source will delete before they are copied, at the present rate. `worst`:
-    the first to lose data, after `seconds`; it does not catch up if `eta_seconds` is None. `share`:
-    largest
-    backlog as a share of the source's log; None if unknown for all."""
+    partition that loses data first, after `seconds`; `eta_seconds`: time until it has caught up, None if it
+    does not. `share`: largest backlog as a share of the source log; None if unknown for all."""
 
     partitions: int
     worst: str
@@ -115,7 +115,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 
 
 class _StateCounter:
-    """Accumulates the partitions in one state; only the worst keeps its details."""
+    """Accumulates the partitions in one state, with details of the worst one only."""
 
     __slots__ = ("_idle", "_number", "_worst")
 

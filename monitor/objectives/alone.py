@@ -1,7 +1,7 @@
 """Sources whose measurements all belong to one datastream, so that topics need not be distinguished. Pure.
 
-A group copies only topics selected by its datastreams. So if a group has a single datastream and the
-selection does not change, all measurements are of topics that it selects.
+A group copies only topics that its datastreams select. If a group has a single datastream and its selection
+does not change, all measurements of the group belong to this datastream.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from mirror.model.topics import TopicSelection
 from monitor.latency import ObjectiveSubject, Source
 
 SETTLED_MS: Final = 120_000
-"""Time after which lanes of an earlier selection are released everywhere, also by an instance that has lost
-ZooKeeper meanwhile."""
+"""Time after which lanes of an earlier selection are released everywhere, even by an instance that has lost
+its connection to ZooKeeper."""
 _MOST_APART_MS: Final = 60_000
-"""Maximum time between two looks; after a longer time the selection in between is unknown."""
+"""Maximum time between two updates. After a longer time, the selection in between is unknown."""
 
 
 class SourcesAlone:
-    """Tracks the selections of datastreams that are alone in their group. Not thread-safe."""
+    """Tracks the topic selections of datastreams that are alone in their group. Not thread-safe."""
 
     def __init__(self) -> None:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
@@ -39,5 +39,5 @@ class SourcesAlone:
                 self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Return the sources for which this has been true since the given time."""
+        """Return the sources whose measurements have belonged to one datastream since the given time."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

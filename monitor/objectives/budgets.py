@@ -19,25 +19,25 @@ _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
 """Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""Maximum number of queries for past measurements per turn, so that no turn takes long; after some turns all
-are known."""
+"""Maximum number of queries for past measurements per turn, so that no turn takes long. All measurements are
+known after some turns."""
 
 
 _EVERY_SECONDS: Final = 30.0
-"""Interval between two refreshes once all past measurements are known; the shortest windows are some
-minutes."""
+"""Interval between two refreshes when all past measurements are known. The shortest windows are some minutes
+long."""
 
 _BURNING_SECONDS: Final = 10.0
-"""Interval while a budget burns fast enough to keep an alert, so that its end is noticed soon."""
+"""Interval while a budget burns fast enough to keep an alert firing, so that the end is detected soon."""
 
 _AWAY_SECONDS: Final = 60.0
 """Interval after a failed refresh, which may have waited long for a response."""
 
 
 class Budgets:
-    """Computes error budgets. Reads past measurements in small parts, so that no cycle of the monitor takes
-    long. `most_days`: days of measurements that can be read; 0 if only the short windows of the alert rules
-    can be read, not the whole period of a budget."""
+    """Computes error budgets. Past measurements are read in small parts, so that no turn of the monitor takes
+    long. `most_days`: days of measurements that can be read; 0 if only short windows can be read, and not the
+    period of a budget."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Compute the budgets. `most_questions` None: without queries, from the last refresh."""
+        """Compute the budgets. `most_questions`: maximum number of queries; None: use the last refresh
+        without queries."""
         objectives = {objective for subject in subjects.values() for objective in subject.objectives}
         periods = {min(objective.period_days, self._days) * DAY_SECONDS for objective in objectives}
         windows = periods if self._days else set()

@@ -20,8 +20,8 @@ _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Known sums of a piece. `unknown`: numbers of objectives that were not counted yet when it was queried.
-    `is_final`: it was queried when all of its measurements were in Pinot."""
+    """Known sums of a piece. `unknown`: numbers of the objectives that were not counted when the piece was
+    queried. `is_final`: whether all of its measurements were in Pinot at that time."""
 
     counting: CountPlan
     sums: TallyColumns
@@ -29,7 +29,8 @@ class _Known(NamedTuple):
     is_final: bool
 
     def counted_by(self, counting: CountPlan) -> _Known:
-        """Convert to another counting; objectives not counted before become unknown."""
+        """Convert to another set of counted objectives; objectives that were not counted before become
+        unknown."""
         if self.counting is counting:
             return self
         before = [self.counting.numbers.get(one) for one in counting.numbers]
@@ -52,16 +53,17 @@ class _Sum(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """A window as of the last refresh. `sums` None: a piece is missing. `unknown`: numbers of
-    objectives that are unknown for some of its pieces."""
+    """A window as of the last refresh. `sums`: None if a piece is missing. `unknown`: numbers of the
+    objectives that are unknown for some pieces."""
 
     sums: TallyColumns | None
     unknown: frozenset[int] = _NOBODY
 
 
 class History:
-    """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new: it
-    keeps the sums of the older pieces, and the minutes with which a longer window will begin later."""
+    """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new,
+    because the sums of older pieces are kept. Minutes with which a longer window will start later are kept
+    too."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past
@@ -85,9 +87,9 @@ class History:
     ) -> None:
         """Query missing pieces, the latest pieces of the shortest windows first.
 
-        `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces; a piece
-        that ends now is queried each time, and once more when it is final. `alone`: sources whose topics need
-        not be distinguished."""
+        `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces. A piece
+        that ends now is queried each time, and again when it is final. `alone`: sources whose topics need not
+        be distinguished."""
         if wanted != self._counting.wanted:
             self._counting = CountPlan(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}

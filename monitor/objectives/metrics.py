@@ -16,8 +16,8 @@ _BY_OBJECTIVE: Final = ("datastream", "objective")
 
 
 class ObjectiveMetrics(Collector):
-    """Verdicts of the last turn. An unknown budget or rate has no series. `show` replaces them and is
-    thread-safe."""
+    """Verdicts of the last turn. Unknown budgets and rates have no series. `show` replaces all verdicts and
+    is thread-safe."""
 
     def __init__(self) -> None:
         self._verdicts: Mapping[DatastreamName, LatencyVerdict] = {}

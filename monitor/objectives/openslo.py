@@ -1,12 +1,12 @@
 """Conversion of objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
 
-A document that is read may refer to its indicator (`indicatorRef`), a document of `kind: SLI` read along with
-it. Documents of `kind: Service` are accepted and ignored.
+A document may refer to its indicator (`indicatorRef`), a document of `kind: SLI` that is read with it.
+Documents of `kind: Service` are accepted and ignored.
 
 An objective is stored in the fields that OpenSLO has for it; percentile and window of the present evaluation
 are in the vendor-specific specification of the metric source. A document may have several objectives.
-Unsupported fields are rejected by name, because an objective that differs from its document would be worse
-than none.
+Documents with unsupported fields are rejected, because an objective that differs from its document would be
+misleading.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
 _MOST_WRONG: Final = 10
-"""Maximum number of invalid documents that an error describes; it counts the rest."""
+"""Maximum number of invalid documents that an error describes; only the number of the others is given."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
@@ -96,8 +96,8 @@ def to_document(named_objective: NamedObjective, owner: str = "") -> dict[str, A
 
 
 def _name(datastream: str, rest: str) -> str:
-    """Return a DNS label, as OpenSLO requires for names. It ends with part of a hash if the datastream's name
-    is not a label itself or if it is too long, because it might not be unique then."""
+    """Return a DNS label, as OpenSLO requires for names. If the name of the datastream is not a valid label
+    or too long, the label ends with part of a hash, to be unique."""
     start, end = (_NOT_IN_A_NAME.sub("-", text.lower()).strip("-") for text in (datastream, rest))
     name = f"{start}-{end}" if start else end
     if start == datastream and len(name) <= _LONGEST_NAME:
@@ -206,7 +206,7 @@ def _name_of(document: object, kind: str) -> str:
 
 
 def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
-    """Return the datastream, and the fields of its present evaluation."""
+    """Return the datastream, percentile and window of the metric source."""
     reader.only(("metadata", "spec"), "spec", "indicator")
     reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
     place = "spec", "indicator", "spec", "thresholdMetric", "metricSource"
@@ -274,7 +274,7 @@ def _percent(share: object) -> float:
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
     """Return the objectives of several documents, each given with its origin, by datastream.
 
-    An indicator may come before or after documents that refer to it. Raises InvalidRequest that names every
+    An indicator may come before or after the documents that refer to it. Raises InvalidRequest with every
     invalid document and field."""
     found: dict[str, list[Objective]] = {}
     objectives, indicators, wrong = _sorted_out(documents)
@@ -293,8 +293,7 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
 def _sorted_out(
     documents: Iterable[tuple[str, object]],
 ) -> tuple[list[tuple[str, object]], dict[str, object], list[str]]:
-    """Split documents into objectives and indicators by name; also return the problems of invalid
-    documents."""
+    """Return the objectives, the indicators by name, and the problems of invalid documents."""
     objectives: list[tuple[str, object]] = []
     indicators: dict[str, object] = {}
     wrong = []

@@ -1,6 +1,6 @@
 """Measurements of a past time range as columns, by topic and then by objective. Pure.
 
-A time range has thousands of topics, and several are read per minute, so topics have no objects of their own.
+Several time ranges with thousands of topics each are read per minute, so there is no object for each topic.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from monitor.latency import Source, selects
 Place: TypeAlias = tuple[str, str, str]
 """Group of datastreams, source cluster, topic, or `EVERY_TOPIC`."""
 _MOST_PLACES: Final = 200_000
-"""Maximum number of topics for which the counting objectives are cached."""
+"""Maximum number of topics for which the objectives that count them are cached."""
 
 
 class RequiredCount(NamedTuple):
-    """A count needed for an objective: topics, and the limit above which a record is late."""
+    """Count needed for an objective: records of some topics that are later than a limit."""
 
     source: Source
     selection: TopicSelection
@@ -34,7 +34,7 @@ class RequiredCount(NamedTuple):
 class TopicLatencySums:
     """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records that
     took longer, by limit in milliseconds. `stale_seconds`: by limit and topic, the seconds in which a record
-    had waited longer; only topics with such a record."""
+    had waited for longer; contains only topics with such a record."""
 
     places: Sequence[Place]
     records: Sequence[int]
@@ -48,7 +48,7 @@ class PastMeasurements(Protocol):
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the sums of every topic, each at most once, with a column for each of `milliseconds`.
+        """Return the sums of every topic, with a column for each limit in `milliseconds`.
 
         Sources in `together` may have the single topic `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
         ...
@@ -73,7 +73,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """Numbered counts, with a cache of the counts that each topic belongs to."""
+    """Numbered counts, with a cache of the counts that include each topic."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
@@ -91,7 +91,8 @@ class CountPlan:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a piece by count. Stale time is the largest of any topic, a lower bound."""
+        """Return the sums of a piece by count. The stale time is that of the topic with the most, and
+        therefore a lower bound."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]
         ages = [one.milliseconds for one in self.numbers]

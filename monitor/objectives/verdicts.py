@@ -1,7 +1,7 @@
 """Evaluation of every objective of a datastream over its own window; the worst verdict is the datastream's.
 
-The age of the oldest waiting record is a present value and is taken from the monitor's own window. Only
-arrived records are counted over the objective's window.
+The age of the oldest waiting record is a current value and is taken from the monitor's own window. The window
+of the objective applies only to arrived records.
 """
 
 from __future__ import annotations

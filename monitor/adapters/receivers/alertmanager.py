@@ -48,10 +48,11 @@ class Alertmanager:
 
 
 def posted(notice: AlertNotice, now_ms: int, valid_ms: int) -> dict[str, Any]:
-    """Return a `postableAlert`. A firing alert ends after `valid_ms` unless it is posted again before.
+    """Return a `postableAlert`. A firing alert expires after `valid_ms` unless it is posted again.
 
-    Start and end of a resolved alert are at most now, even if the clock was ahead then: Alertmanager rejects
-    alerts that end before they start, and one that ends in the future fires until then."""
+    Start and end of a resolved alert are limited to the current time, in case the clock was ahead:
+    Alertmanager rejects alerts that end before they start, and an alert that ends in the future would still
+    fire."""
     ends_ms = now_ms + valid_ms if notice.ended_ms is None else min(notice.ended_ms, now_ms)
     return {
         "labels": dict(notice.labels),

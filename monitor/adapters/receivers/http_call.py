@@ -1,7 +1,7 @@
 """A POST request with a deadline for the whole call.
 
-The time-outs of httpx apply to each read, so a server that sends a byte now and then could block it forever;
-cancelling the task prevents that.
+The time-outs of httpx apply to each read, so a server that sends single bytes could block the call forever.
+Cancelling the task at the deadline prevents that.
 """
 
 from __future__ import annotations

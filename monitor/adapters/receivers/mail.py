@@ -74,8 +74,8 @@ class Mail:
     def _connected(self) -> Iterator[smtplib.SMTP]:
         """Open a session that lasts at most the time-out. Raises TimeoutError.
 
-        The time-out of smtplib applies to each read, so a server that sends a byte now and then could block
-        it forever."""
+        The time-out of smtplib applies only to each read, so a server that sends single bytes could block the
+        session forever."""
         chosen = self._settings
         deadline = time.monotonic() + chosen.timeout_seconds
         server = _Conversation(chosen.host, chosen.timeout_seconds, deadline)
@@ -96,8 +96,8 @@ class Mail:
 
 
 class _Conversation(smtplib.SMTP):
-    """An SMTP session that can be closed while it still connects. `deadline`: monotonic seconds, for the
-    connection attempts to all addresses of the host together."""
+    """An SMTP session that can be closed while it is connecting. `deadline`: monotonic time by which all
+    connection attempts must end."""
 
     def __init__(self, host: str, timeout_seconds: float, deadline: float) -> None:
         super().__init__(timeout=timeout_seconds)

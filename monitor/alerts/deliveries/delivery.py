@@ -1,9 +1,9 @@
-"""Thread of one receiver, which may be unreachable, frozen or slow without delaying anything else.
+"""Thread of one receiver.
 
-Nothing is sent once no turn of the monitor has confirmed it for the duration of a lease: another monitor may
-be active by then and may have resolved the alert. Nor is anything sent while `may_tell` returns False: a
-monitor that was frozen, even just long enough for ZooKeeper to elect another one, must not send outdated
-alerts.
+An unreachable, frozen or slow receiver delays nothing else. Alerts that no turn of the monitor has confirmed
+for the duration of a lease are not sent, because another monitor may be active and may have resolved them.
+Nothing is sent while `may_tell` returns False: a monitor that was frozen while another one took over must not
+send outdated alerts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Delivery:
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.failure = ""
-        """Reason for which the last attempt failed; empty if it succeeded or there was none. Thread-safe."""
+        """Reason of the last failed attempt; empty if the last attempt succeeded or there was none.
+        Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
         self._clock = clock
@@ -63,8 +64,8 @@ class Delivery:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Attempt the pending alerts once and end the thread; those not accepted by the deadline are
-        dropped."""
+        """Try to send the pending alerts once, and end the thread. Alerts that are not accepted by the
+        deadline are dropped."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -147,7 +148,7 @@ class Delivery:
             self._trouble = ""
 
     def _fail(self, notices: Sequence[AlertNotice], error: Exception, event: str) -> None:
-        """Count the failure, and log it only if it is the first or its reason has changed."""
+        """Count the failure, and log it if it is the first or has a new reason."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)
         if self._trouble != reason:

@@ -1,10 +1,10 @@
-"""Outbox of one receiver: pending alerts and the time to send them. Pure. Holds the latest state of each
-alert, not its history.
+"""Outbox of one receiver: pending alerts and the time to send them. Pure. It contains the latest state of
+each alert, not its history.
 
-A new state waits `gather_seconds`, so that alerts with a common cause share a message. A firing alert is sent
-again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first attempt
-is never sent. If the receiver does not respond, the next attempt follows after a second, then after twice the
-previous pause, up to `most_retry_seconds`, and sends the state at that time.
+A new state is delayed by `gather_seconds`, so that alerts with a common cause share a message. A firing alert
+is sent again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first
+attempt is never sent. If the receiver does not respond, the next attempt follows after a second, then after
+twice the previous pause, up to `most_retry_seconds`, and sends the state at that time.
 
 A message contains the alerts of one group, so no part of an accepted message is sent again.
 """
@@ -23,7 +23,7 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Timing and limits, see the module. `capacity`: maximum number of firing and of resolved alerts kept;
+    """Timing and limits of an outbox. `capacity`: maximum number of firing alerts, and of resolved alerts;
     `most_at_once`: maximum number of alerts in one message."""
 
     gather_seconds: float
@@ -35,8 +35,8 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """One alert. `due_at`: time to send its present state; `is_current`: confirmed by the monitor since it
-    was last sent; `was_tried`: the receiver may know that it fires."""
+    """An alert in the outbox. `due_at`: time to send its current state; `is_current`: whether the monitor has
+    confirmed it since it was last sent; `was_tried`: whether the receiver may have the firing alert."""
 
     notice: AlertNotice
     due_at: float
@@ -45,7 +45,7 @@ class _OutboxEntry:
     is_told: bool = False
 
     def time(self) -> float:
-        """Return the time to send it; `NEVER` if it is neither confirmed nor resolved."""
+        """Return the time to send the alert; `NEVER` if it is neither confirmed nor resolved."""
         return self.due_at if self.is_current or not self.notice.is_firing else NEVER
 
 
@@ -75,8 +75,8 @@ class Outbox:
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
         """Update the firing alerts, by key, and the alerts that ended since the last call.
 
-        Return the number of alerts dropped for lack of capacity; the next call offers them again if they
-        still fire."""
+        Return the number of alerts dropped for lack of capacity. Dropped alerts that still fire are accepted
+        by a later call."""
         due_at = now + self._schedule.gather_seconds
         self._note_ends(ended, due_at)
         for key, entry in list(self._entries.items()):
@@ -100,8 +100,8 @@ class Outbox:
     def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str], now: float) -> None:
         """Continue with firing alerts of a previous monitor.
 
-        The receiver has those whose keys are in `delivered` and may have the others. The others are sent
-        again once they are offered; the end of each is sent in any case."""
+        The receiver has the alerts whose keys are in `delivered`, and may have the others, which are sent
+        again when they are offered. The end of every alert is sent."""
         for notice in notices:
             is_delivered = notice.key in delivered
             wait = self._schedule.refresh_seconds if is_delivered else self._schedule.gather_seconds
@@ -110,8 +110,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts that were sent. Beyond the capacity drop the oldest: after a long outage,
-        a receiver needs the present state rather than the past."""
+        """Queue the ends of alerts that were sent. Beyond the capacity, drop the oldest: after a long outage,
+        the current state matters more than the past."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -121,7 +121,7 @@ class Outbox:
             del self._entries[key]
 
     def next_at(self) -> float:
-        """Return the time of the next message as known now; `NEVER` if none is pending."""
+        """Return the time of the next message; `NEVER` if none is pending."""
         return max(self._retry_at, min((entry.time() for entry in self._entries.values()), default=NEVER))
 
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
@@ -167,12 +167,13 @@ class Outbox:
         self._retry_at = now + max(self._pause, min(retry_after, most))
 
     def refused(self, now: float) -> None:
-        """Record that the receiver rejects everything until an operator intervenes: retry at the longest
+        """Record that the receiver rejects messages until an operator intervenes. Retries use the longest
         interval."""
         self._pause = self._schedule.most_retry_seconds
         self._retry_at = now + self._pause
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether its state is not sent yet; then it is sent early along with others of its group."""
+    """Return whether the current state was not sent yet. It can then be sent early with other alerts of its
+    group."""
     return not entry.is_told and entry.time() < NEVER

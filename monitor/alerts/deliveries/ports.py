@@ -23,7 +23,7 @@ class Receiver(Protocol):
     def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
         """Send one message. Returns within the receiver's own time-out.
 
-        Raises Unreachable if a retry may succeed, RetryLater, Refused if an operator has to change something,
-        InvalidRequest for a message that will never be accepted in this form.
+        Raises Unreachable if a retry may succeed, RetryLater, Refused if an operator must change the
+        configuration, InvalidRequest if the receiver will never accept this message.
         """
         ...

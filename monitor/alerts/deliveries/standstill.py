@@ -1,9 +1,9 @@
 """Detection of pauses of the whole process, after which another monitor may be active. Thread-safe.
 
-A thread checks the clock twice a second. If much more time has passed between two checks, the process did not
-run: its machine was frozen, or it was stopped. The leader's ZooKeeper session may have expired meanwhile, and
-the next leader may have resolved the alerts that fire here. So nothing is sent until the lease has been
-renewed afterwards or, if the service does not respond, for the duration of a lease.
+A thread checks the clock twice a second. If much more time has passed between two checks, the process was
+stopped or its machine was frozen. In this time the ZooKeeper session of the leader may have expired, and the
+next leader may have resolved the alerts. Nothing is therefore sent until the lease is renewed or, if the
+service does not respond, for the duration of a lease.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ each third."""
 
 
 class PauseDetector:
-    """Detector with a background thread; every query checks the clock too."""
+    """Detects pauses with a background thread. Every query also checks the clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
