@@ -53,12 +53,12 @@ _COMMANDS: Final = {
 """Module that defines the function of each command."""
 _HIDDEN: Final = frozenset({"worker"})
 _OF_ALL: Final = "config"
-"""Group whose `reference` documents every command and therefore needs them all."""
+"""Group whose `reference` command documents every command and therefore imports all of them."""
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return the command line with these commands only. Importing the modules of all commands takes a second
-    of CPU time."""
+    """Return an application with only these commands, because importing the modules of all commands takes a
+    second of CPU time."""
     app = typer.Typer(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",

@@ -1,4 +1,4 @@
-"""Objects that need the analytics extras; import this module only if a command or a setting requires them."""
+"""Objects that need the analytics extras. Import this module only if a command or setting requires them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pmp.loads.wholeness import Progress
 
 _FRESHNESS_SECONDS: Final = 5.0
 _FIRST_CHECKPOINT_SECONDS: Final = 30.0
-"""Time to wait for the first checkpoint of a datastream, which may have finished copying a moment ago."""
+"""Time to wait for the first checkpoint of a datastream that may just have started."""
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
@@ -59,7 +59,7 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
     """Return a function that reads the freshness of a cluster's samples in Pinot. It makes a single attempt
-    of a few seconds: a Pinot that needs longer to find its latest sample counts as unavailable."""
+    of a few seconds. If Pinot needs longer to find its latest sample, it counts as unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider
@@ -80,7 +80,7 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
 
 
 def _has_copied(ranges: Sequence[CopiedRange]) -> bool:
-    """Return whether there are copied records to compare, or none to copy."""
+    """Return whether a record was copied or there is no record to copy."""
     some = any(one.source_range[0] < one.source_range[1] for one in ranges)
     return some or not any(one.unjudged for one in ranges)
 
@@ -101,9 +101,9 @@ def audit_datastream(
     definition: Mapping[str, Any],
     on_progress: Callable[[str, int], None] = lambda _topic, _records: None,
 ) -> list[AuditResult]:
-    """Compare the source and destination of every topic of a definition (in its /v1 form), up to its
-    checkpoints, so that records which arrive meanwhile are ignored. `on_progress` is called periodically with
-    the current topic and the number of its records read on both sides.
+    """Compare source and destination of every topic of a definition (in its /v1 form), up to the checkpoints.
+    Records that arrive in the meantime are ignored. `on_progress` is called periodically with the current
+    topic and the number of its records read on both sides.
 
     Raises NotFound if no checkpoint appears before the deadline, InvalidRequest for transforms, TopicMissing
     and Unreachable.

@@ -17,9 +17,11 @@ EXIT_USAGE: Final = 2
 
 
 def explain(error: BaseException) -> str | None:
-    """Return the message of an expected failure; None for a bug, which is shown with its traceback.
+    """Return the message of an expected failure; None for an unexpected one, which is shown with its
+    traceback.
 
-    Errors of stack/ are not HeadraceErrors (stack imports none of the other packages) but also have `advice`.
+    Errors of stack/ are not HeadraceErrors, because stack imports none of the other packages, but they have
+    `advice` too.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)
@@ -53,8 +55,8 @@ EXTRAS: Final = {
 
 
 def _missing_extra(module: str) -> str | None:
-    """Return the message for a missing module; None if no extra provides it. It lists the packages as well as
-    the extra, because `headrace` itself is not on a package index."""
+    """Return the message for a missing module; None if no extra provides it. The message lists the packages
+    of the extra, because `headrace` itself is not on a package index."""
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None

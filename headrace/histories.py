@@ -26,7 +26,7 @@ def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
     """Return the functions that read past loads and latencies. They query Pinot once, with a timeout of a few
-    seconds, because a caller is waiting. They raise HistoryUnavailable, Unreachable, TimedOut and
+    seconds, because the caller of a request waits. They raise HistoryUnavailable, Unreachable, TimedOut and
     AnalyticsError."""
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:

@@ -123,7 +123,7 @@ class RunningStatus:
 
     @property
     def readiness(self) -> Mapping[str, HealthCondition]:
-        """Conditions that the process needs in order to serve."""
+        """State of the parts that the process needs to serve requests."""
         has_died, problem = self._health.has_died.is_set(), self._supervisor.start_problem
         return {
             "session": self._follower.session,
@@ -153,7 +153,7 @@ class RunningStatus:
 
     @property
     def load_sources(self) -> Mapping[GroupName, LoadSource]:
-        """Source of the loads that each group was last planned with, if the instance leads."""
+        """Source of the loads with which each group was last planned; empty unless the instance leads."""
         return self._memory.sources
 
     @property

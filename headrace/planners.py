@@ -169,7 +169,7 @@ def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
 def capacity_book(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> CapacityBook:
-    """Return the book of the capacities with which each group's tasks are planned."""
+    """Return the capacities with which the tasks of each group are planned."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:

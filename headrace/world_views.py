@@ -1,4 +1,4 @@
-"""Views of the clusters for the leader's plans, for dry runs, and for checks before a creation."""
+"""Views of the clusters for plans of the leader, dry runs, and checks before a creation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
 
 _PREVIEW_SECONDS: Final = ANSWER_SECONDS
-"""Time that a dry run waits for slow clusters; its caller is waiting."""
+"""Maximum time that a dry run waits for slow clusters."""
 _CREATION_SECONDS: Final = 3.0
 """Time that a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}

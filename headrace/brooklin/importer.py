@@ -54,7 +54,7 @@ class ImportOptions:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: ImportOptions) -> TakeOver:
-    """Decide for each datastream and, with `apply`, create all that are possible. `there`: ZooKeeper and
+    """Decide on each datastream and, with `apply`, create all that can be imported. `there`: ZooKeeper and
     root of the Brooklin cluster.
 
     Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
@@ -94,7 +94,7 @@ def _admitted(
     findings: tuple[ImportFinding, ...], here: ListTopics, admission: Admission, gate: RouteGate
 ) -> tuple[ImportFinding, ...]:
     """Mark datastreams as impossible if they use clusters that are not allowed, would copy in a loop, or
-    write where another datastream writes."""
+    write to topics of another datastream."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
         one = finding.datastream
@@ -123,7 +123,8 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream. A rejection is noted in the finding and does not affect other findings."""
+    """Create the datastream. If it is rejected, the finding contains the reason; other findings are not
+    affected."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

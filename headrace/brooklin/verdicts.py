@@ -1,4 +1,4 @@
-"""Decides on the import of each datastream of a Brooklin cluster, with notes on ignored features. Pure."""
+"""Decisions on the import of each datastream of a Brooklin cluster, with notes on ignored features. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _WITHOUT_EFFECT: Final = {
     "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata that is stored with the definition but ignored, with the behaviour that applies instead."""
+"""Metadata that is stored with the definition but ignored, with the behaviour of Headrace."""
 
 
 class ImportVerdict(StrEnum):
@@ -72,7 +72,7 @@ class ImportVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class ImportFinding:
-    """Decision for one datastream: the verdict, the definition if one is possible, and notes for the
+    """Decision on one datastream: the verdict, the definition if it can be imported, and notes for the
     operator. `status`: the initial status."""
 
     name: str
@@ -204,9 +204,8 @@ def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Raise InvalidRequest for a Java expression that RE2 accepts with another meaning: a nested class, which
-    is a union in Java, or an intersection of classes. RE2 itself rejects everything else that it does not
-    support."""
+    """Raise InvalidRequest for a Java expression that RE2 accepts with a different meaning: nested character
+    classes (a union in Java) or intersections of classes. RE2 itself rejects all other unsupported syntax."""
     why = ""
     if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):
         why = "nested character class"

@@ -80,7 +80,8 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
 def calibrate(
     clusters: Mapping[ClusterRef, KafkaCluster], seconds: float, report: Callable[[str], None]
 ) -> list[Calibration]:
-    """Measure every shape, in about `seconds` in total, half of it writing. Raises HeadraceError."""
+    """Measure every shape in about `seconds` in total; half of the time is used for writing. Raises
+    HeadraceError."""
     identity = EngineIdentity("calibration", "headrace-calibrate", replication_factor=1)
     setup = CopySetup(clusters, CopyingOptions(), identity, PoolLimits(1.0, 20.0))
     bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
@@ -115,7 +116,7 @@ class _Copying:
         return _rate(topic.shape, [self._round(topic, seconds / _ROUNDS) for _ in range(_ROUNDS)])
 
     def _round(self, topic: GrowingTopic, seconds: float) -> tuple[CalibrationSample, CalibrationSample]:
-        """Suspend the worker while the topic is written, so that it then copies at full speed."""
+        """Suspend the worker while records are written, so that it afterwards copies at full speed."""
         self._signal(signal.SIGSTOP)
         try:
             self._written += topic.add(seconds)

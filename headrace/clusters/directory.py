@@ -75,9 +75,9 @@ class ClusterDirectory:
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """Return the alias of the cluster with these bootstrap servers, or the address itself if there is
-        none, or if its servers belong to several clusters. Connections use the addresses of the alias, so
-        that its credentials are never sent to a server of another cluster."""
+        """Return the alias of the cluster with these bootstrap servers. Return the address itself if no alias
+        has them, or if they belong to several clusters. Connections use the addresses of the alias, so that
+        its credentials are never sent to a server of another cluster."""
         wanted = _servers(address)
         near = {
             alias: servers

@@ -6,11 +6,10 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """Return the names of Headrace's own topics: no expression selects them by accident, and no topic is
+    """Return the names of Headrace's own topics. Expressions do not select them by accident, and no topic is
     mirrored into them.
 
-    Topics of the sampler are not included: they belong to Cruise Control, and another Cruise Control may read
-    their copies.
+    Topics of the sampler are not included, because they may be mirrored for another Cruise Control.
     """
     mirror, pmp = settings.mirror, settings.pmp
     return frozenset(

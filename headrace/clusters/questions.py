@@ -47,7 +47,7 @@ class ClusterQuestions:
         self, source: ClusterRef, destination: ClusterRef, group: GroupName
     ) -> StoredLanes:
         """Return the stored progress for translations between two clusters. If the source is unreachable, the
-        first offsets are missing, and the source is not called again for a while. Raises NothingStored."""
+        start offsets are missing, and the source is not called again for a while. Raises NothingStored."""
         if self._turns.failure(source) is not None:
             return self.stored(destination, group)
         found = self._answer(

@@ -178,7 +178,7 @@ def _transfer(
 
 
 def _require_room(report: Path) -> None:
-    """Check that the report can be written, before hours of copying. Raises InvalidRequest, OSError."""
+    """Check that the report can be written before copying starts. Raises InvalidRequest, OSError."""
     from mirror.errors import InvalidRequest
 
     if report.is_dir() or not report.parent.is_dir():

@@ -74,8 +74,8 @@ def demo(
 
 
 def play(processes: DemoProcesses, report: Path, echo: Callable[[str], None]) -> DemoFindings:
-    """Run the demo. The report is written in any case: it covers the acts that were reached, and names the
-    act that failed with the reason."""
+    """Run the demo. The report is always written. It covers all parts that ran, and the reason if a part
+    failed."""
     from headrace.demo.claims import DemoFindings
     from headrace.demo.page import write_page
     from headrace.demo.words import PARTS
@@ -197,8 +197,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _listen_to_the_end() -> None:
-    """Stop on SIGTERM, and when the terminal or the parent process ends. If SIGHUP is ignored (nohup), the
-    demo outlives both."""
+    """Stop on SIGTERM, or when the terminal or the parent process ends. If SIGHUP is ignored (nohup), the
+    demo continues after both have ended."""
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
@@ -206,7 +206,7 @@ def _listen_to_the_end() -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop when the parent process (make) dies: the report would have no reader."""
+    """Stop when the parent process (make) dies."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -78,10 +78,10 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 class RestClient:
     """Calls any one instance of the service.
 
-    `addresses`: `host:port` or `https://host:port`; of several, separated by commas, the next is tried if one
-    does not respond. `note_age` receives the age in seconds of responses that are stale because ZooKeeper is
-    unreachable. With `keeps_connection` false, connections are closed after each response, so that `close` is
-    not needed. `settings`: credentials of the caller; without them, calls are anonymous.
+    `addresses`: one or more of `host:port` or `https://host:port`, separated by commas; if one does not
+    respond, the next is tried. `note_age` receives the age in seconds of responses that are stale because
+    ZooKeeper is unreachable. With `keeps_connection` false, connections are closed after each response, so
+    that `close` is not needed. `settings`: credentials of the caller; without them, calls are anonymous.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class RestClient:
         return _context_of(self._settings) if self._settings else tls_context()
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
-        """Return the timeouts. The connect timeout is short if another instance can be tried."""
+        """Return the timeouts. The connect timeout is short if there is another instance to try."""
         seconds = self._timeout_seconds
         connect = min(seconds, _CONNECT_SECONDS) if len(self._addresses) > 1 else seconds
         return httpx.Timeout(seconds, read=read_seconds, connect=connect)

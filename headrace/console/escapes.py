@@ -1,7 +1,7 @@
 """Escaping of untrusted text for terminals: names, reasons, problems, texts of servers.
 
-Escape sequences recolour, erase and rewrite earlier output, bidirectional overrides reverse a name, and a
-line break starts a line that looks like the command's own output.
+Escape sequences could recolour, erase or rewrite earlier output, bidirectional overrides could reverse a
+name, and a line break could start a line that looks like output of the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clients of the coordination store of the settings."""
+"""Clients of the coordination store that the settings choose."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def store_name(settings: HeadraceSettings) -> str:
 
 
 def store_sentence(settings: HeadraceSettings) -> str:
-    """Return where the state of the service is, and what follows from that."""
+    """Return a sentence with the location of the service's state and its consequences."""
     name = store_name(settings)
     return name if settings.uses_zookeeper else f"{name}; this instance runs alone, without ZooKeeper"
 

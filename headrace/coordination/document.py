@@ -19,8 +19,8 @@ _ADVICE: Final = "repeat headrace state export"
 
 @dataclass(frozen=True)
 class ExportedState:
-    """Nodes by path, without those of live instances. `next_numbers`: of the next sequential child, by path
-    of the parent. `store`: where the nodes come from."""
+    """Nodes by path, without those of live instances. `next_numbers`: number of the next sequential child, by
+    path of the parent. `store`: description of the exported store."""
 
     nodes: Mapping[str, bytes]
     next_numbers: Mapping[str, int] = field(default_factory=dict)

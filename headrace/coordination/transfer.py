@@ -18,7 +18,7 @@ _OF_INSTANCES: Final = frozenset(
 )
 """Folders whose children end with their instance."""
 _NUMBERED: Final = (znodes.LIVE, znodes.REQUESTS, znodes.OPERATIONS, znodes.PROPOSALS, znodes.EVENTS)
-"""Folders with sequential children. Their numbers continue in the other store."""
+"""Parent nodes with sequential children. The numbers of the children continue in the new store."""
 _COUNTER: Final = "counter-"
 _AT_ONCE: Final = 1_000
 _SHOWN: Final = 3
@@ -88,14 +88,14 @@ def _paths(nodes: NodeStore, path: str) -> Iterator[str]:
 
 
 def _next_number(nodes: NodeStore, folder: str) -> int:
-    """Return the next sequential number after one that the call uses up."""
+    """Create a sequential node to find the current number, delete it, and return the next number."""
     made = nodes.create(f"{folder}/{_COUNTER}", sequential=True)
     nodes.delete(made)
     return int(made.rpartition("-")[2]) + 1
 
 
 def _advance(nodes: NodeStore, folder: str, steps: int) -> None:
-    """Use up sequential numbers of an empty folder: every created node takes one."""
+    """Increase the next sequential number of a node without children, by creating and deleting nodes."""
     while steps > 0:
         paths = [f"{folder}/{_COUNTER}{number}" for number in range(min(steps, _AT_ONCE))]
         nodes.create_all([(path, b"") for path in paths])

@@ -56,7 +56,7 @@ class ProgressLine:
         self._line.show(parts)
 
     def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
-        """Return a text for each cluster whose quota has throttled the copy since the last line."""
+        """Return a text for each cluster whose quota has throttled the copy since the last progress line."""
         before, self._throttled = self._throttled, dict(throttled)
         return [
             f"throttled by the broker quota of {name}"
@@ -70,7 +70,7 @@ class ProgressLine:
 
 
 def lag_text(progress: CopyProgress) -> str:
-    """Return the lag in records as far as it is known."""
+    """Return the known lag in records as text."""
     if not progress.unknown:
         return f"lag {progress.lag:,}"
     if progress.unknown >= progress.remaining:

@@ -249,7 +249,8 @@ class CopyRun:
             self._take(worker, item.message)
 
     def _look(self) -> None:
-        """Start workers that are due, end or kill them on request, and give up workers that die too often."""
+        """Start workers that are due, stop or kill workers on request, and stop restarting workers that die
+        too often."""
         self._feed(self._pool.look())
         for worker in self._pool.workers:
             slot, is_alive = worker.slot, worker.process is not None

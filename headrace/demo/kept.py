@@ -1,4 +1,4 @@
-"""Records of the running processes of a demonstration, for use by other commands."""
+"""Record of the running processes of a demonstration, for other commands."""
 
 from __future__ import annotations
 

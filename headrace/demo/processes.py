@@ -120,7 +120,7 @@ class DemoProcesses:
         return int(output)
 
     def go_on(self, rates: Rates) -> None:
-        """Prepare processes that are left running: start all instances, and traffic that ends with the other
+        """Prepare to leave all processes running: start all instances, and traffic that ends with the other
         processes. Raises HeadraceError if an instance does not start."""
         self._start(
             "traffic",

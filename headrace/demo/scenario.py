@@ -7,7 +7,7 @@ from typing import Final
 DATASTREAM: Final = "shop"
 TOPICS: Final = {"orders": 12, "clicks": 16, "audit-log": 8}
 KEPT: Final = {"retention.bytes": "268435456", "segment.bytes": "67108864"}
-"""Retention of a partition: more than the demonstration writes, but bounded if it is left running for
+"""Retention of a partition: enough for the whole demonstration, and bounded if it is left running for
 days."""
 
 HOT: Final = (("orders", 0), ("orders", 2))
@@ -78,8 +78,9 @@ loss_within_seconds = 600.0
 [logging]
 format = "json"
 """
-"""Settings without addresses: sampler, job and monitor. The source's retention is only `KEPT`, twenty minutes
-of the busiest partitions: an alert on loss within hours would fire whenever one of them waits."""
+"""Settings without addresses: sampler, job and monitor. The retention of the source (`KEPT`) is only twenty
+minutes for the busiest partitions, so the alert on imminent data loss would fire whenever one of them
+waits."""
 
 
 def settings_text(addresses: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Parts of the demonstration, in order. Each claims only results that it has measured."""
+"""Parts of the demonstration, in order. Each part claims only results that it has measured."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class DemoStory:
         self._client.close()
 
     def create_datastream(self) -> None:
-        """Create the datastream over REST. Loads are unknown, because the sampler starts later, so the first
-        plan is by count; the leader's monitor must not change that yet."""
+        """Create the datastream over REST. The first plan is by count, because the sampler starts later and
+        loads are unknown. The monitor must not request a rebalance yet."""
         self._let_the_monitor_act(False, "placement by count is shown first")
         self._client.post(
             "/v1/datastreams",
@@ -195,7 +195,7 @@ class DemoStory:
         )
 
     def _accounted_for(self) -> int:
-        """Return the number of source offsets with a durable class, counted from 0."""
+        """Return the number of source offsets, from 0 on, that have a durable class."""
         lanes = self._client.get(f"/v1/datastreams/{DATASTREAM}/progress")
         return sum(int(lane["next_offset"]) for lane in lanes)
 

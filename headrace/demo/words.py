@@ -26,7 +26,7 @@ PARTS: Final[Mapping[str, str]] = {
     "kill": "killing one of the two instances: the other must take over its partitions",
     "audit": "stopping the traffic and comparing every record of source and destination",
 }
-"""Announcement of each part, by the name of its function."""
+"""Announcement of each part, by the name of the part's function."""
 
 _PAGES: Final = (
     ("/ui/", "web pages: all datastreams, worst first"),

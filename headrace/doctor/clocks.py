@@ -9,13 +9,13 @@ from headrace.doctor.diagnosis import DoctorFinding, Grade
 from mirror.model.movement.clock_skew import ClockSkew
 
 _MOST_MS: Final = 1_000.0
-"""Tolerated difference of clocks. Ages of records are off by the same amount."""
+"""Tolerated clock difference. Ages of records are wrong by the same amount."""
 
 
 def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
-    """Evaluate the clock skew of each cluster at the instance with the largest skew. `instances`: response of
-    `GET /v1/instances`. Clusters without a measurement, such as those that no instance writes to, are
-    skipped."""
+    """Evaluate the clock skew of each cluster, as measured by the instance with the largest skew.
+    `instances`: response of `GET /v1/instances`. Clusters without a measurement, such as those that no
+    instance writes to, are skipped."""
     found: dict[str, tuple[ClockSkew, str]] = {}
     for instance in instances:
         for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():

@@ -21,7 +21,7 @@ class Grade(StrEnum):
     UNKNOWN = "unknown"
     """The check could not run."""
     WARNING = "warning"
-    """Works now, but may fail or be abused later."""
+    """The part works now, but may fail or be abused later."""
     PROBLEM = "problem"
     """Does not work."""
 

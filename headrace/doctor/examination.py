@@ -199,7 +199,7 @@ class Examination:
 
 
 def _advice(error: HeadraceError, subject: str) -> str:
-    """Return the advice for an error without its own."""
+    """Return the advice for an error that has none."""
     if isinstance(error, Unreachable):
         return f"check that {subject} is running, its address, firewalls and TLS"
     if isinstance(error, NotAuthorized):

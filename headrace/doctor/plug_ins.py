@@ -1,4 +1,4 @@
-"""Diagnosis of plug-ins: any instance may become leader, and then needs the plug-ins of all datastreams."""
+"""Diagnosis of plug-ins. Any instance may become leader, and then needs the plug-ins of all datastreams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnosis of the embedded coordination store, from outside of the instance that uses it."""
+"""Diagnosis of the embedded coordination store, without the instance that uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mirror.wording import counted
 
 _SUBJECT: Final = "coordination store"
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
-"""Free bytes below which a warning is due. The file takes its size twice while it is rewritten."""
+"""Free space in bytes below which a warning is issued. The file needs twice its size while it is
+rewritten."""
 
 
 def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
 
 Trusted = Mapping[GroupName, "tuple[Outlook | None, str]"]
-"""Forecast of each group, None if it must not influence plans, and the reason."""
+"""Forecast of each group (None if it must not influence plans), and the reason."""
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads of several groups in an hour. `owners`: number of the group whose load counts, by partition."""
+    """Loads of several groups in an hour. `owners`: for each partition, the number of the group whose load
+    counts."""
 
     def __init__(self, owners: Mapping[TopicPartition, int], loads: Mapping[int, Loads]) -> None:
         self._owners = owners
@@ -37,8 +38,7 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the high end of the forecasts, for the hours that matter until the next turn has certainly
-    run."""
+    """Return the high end of the forecasts for the hours until the next turn will certainly have run."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
     owners: dict[TopicPartition, int] = {}

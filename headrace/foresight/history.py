@@ -1,4 +1,4 @@
-"""Past loads of partitions, which determine their shares of a forecast total. Each hour is read once."""
+"""Past loads of partitions, which determine their shares of a forecast total. Each hour is read only once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from mirror.model.topics import TopicPartition
 HOUR_MS: Final = 3_600_000
 DAY: Final = 24
 MOST_RATES: Final = 1_000_000
-"""Maximum of partitions times hours of a cluster in memory, at 17 bytes each. With more partitions the mean
-of the last day is read instead: one load of each."""
+"""Maximum number of loads (partitions times hours) of a cluster in memory, at 17 bytes each. With more
+partitions, only the mean of the last day is read: one load per partition."""
 _FORGIVEN: Final = 3
-"""Number of consecutive failures after which reading of a cluster stops."""
+"""Number of consecutive failures after which the loads of a cluster are no longer read in this turn."""
 
 Loads = Mapping[TopicPartition, PartitionLoad]
 Hours = Mapping[int, Loads]
 AskLoads = Callable[[ClusterRef, int, int], Loads]
-"""Returns the mean loads from one time until another (epoch ms, whole hours), empty if there are none."""
+"""Returns the mean loads of a time range (start and end in epoch ms, whole hours); empty if there are
+none."""
 
 
 class PastHours:
@@ -37,11 +38,11 @@ class PastHours:
         self._means: dict[ClusterRef, tuple[int, Snapshot]] = {}
 
     def has_room(self, partitions: int, hours: int) -> bool:
-        """Return whether that number of partitions fits into memory hour by hour."""
+        """Return whether hourly loads of that number of partitions fit into memory."""
         return partitions * hours <= self._most_rates
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
-        """Return the loads of those hours of `wanted` that are known, in its order, and drop all others.
+        """Return the known loads of the hours in `wanted`, in its order, and drop all other hours.
 
         Reading stops after several failures in a row. Raises the error of `ask` if no hour is known.
         """
@@ -95,7 +96,8 @@ class PartitionDetails:
     why: str = ""
 
     def of(self, planned: frozenset[TopicPartition]) -> tuple[Hours, Loads]:
-        """Return the hours of these partitions, and the newest load of each that had one in the last day."""
+        """Return the hours of these partitions, and the latest load of each partition with a load in the last
+        day."""
         if not self.hours:
             return {}, _only(self.mean, planned)
         hours = {hour: _only(loads, planned) for hour, loads in self.hours.items()}

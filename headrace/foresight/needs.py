@@ -1,4 +1,5 @@
-"""Tasks that past hours required, at least. Results are kept, so that a turn computes few hours."""
+"""Lower bounds of the tasks that past hours required. Results are kept, so that a turn computes only few
+hours."""
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ class PastNeeds:
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return the tasks that the group required at least, by hour (epoch ms); hours without known loads
-        are omitted.
+        """Return lower bounds of the tasks that the group required, by hour (epoch ms). Hours without known
+        loads are omitted.
 
-        If partitions, limits or capacity have changed, only the hours of the last day are computed again,
-        older hours keep their result. `past`: sums of the group.
+        If partitions, limits or capacity have changed, only the hours of the last day are computed again.
+        `past`: sums of the group.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         before, kept = self._kept.get(group, (sizing, {}))

@@ -39,7 +39,8 @@ def _means(
 
 
 def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
-    """Return a function that reads the rollups of some hours, or their samples if there is no rollup yet."""
+    """Return a function that reads the loads of some hours from rollups, or from samples if there is no
+    rollup yet."""
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, since_ms: int, until_ms: int) -> dict[TopicPartition, PartitionLoad]:

@@ -37,16 +37,16 @@ PART: Final = "advice"
 """Name of the part in the health of the leading instance."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""Time until the next computation after a failure or an unknown need, and minimum time between computations
-after changes of the fleet."""
+"""Delay until the next computation after a failure or an unknown need. Also the minimum time between
+computations after changes of the fleet."""
 _COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread:
-    """Computes soon after the instance becomes leader, then once per interval and after a change of tasks,
-    instances or datastreams: present and forecast at once, past hours in the following calls of `look`. A
-    failed computation marks this part of the health as failed and is retried; it does not affect other
-    threads."""
+    """Computes the advice soon after the instance becomes leader, then once per interval and after a change
+    of tasks, instances or datastreams. Current need and forecast are computed at once, past hours in the
+    following calls of `look`. A failed computation turns this part of the health red and is retried; other
+    threads are not affected."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ForesightThread:
             self._thread.join(deadline_seconds)
 
     def look(self) -> None:
-        """Compute if due; drop the state if the instance no longer leads."""
+        """Compute the advice if it is due; drop the state if the instance is no longer leader."""
         if not self._is_leading():
             if self._has_led:
                 self._turn.forget()
@@ -118,7 +118,7 @@ class ForesightThread:
         self._report()
 
     def _go_on(self) -> None:
-        """Compute a part of the past hours. If that fails, the advice is stored without them."""
+        """Compute some of the past hours. If that fails, store the advice without past hours."""
         try:
             try:
                 advice = self._turn.past()
@@ -131,7 +131,7 @@ class ForesightThread:
             self._advice = advice or self._advice
 
     def _report(self) -> None:
-        """Report the advice with its current age, unless the last computation failed."""
+        """Report advice and its age in the health, unless the last computation failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)
@@ -158,7 +158,7 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread. It reads past loads from Pinot for groups that are planned by loads from Pinot."""
+    """Build the thread. Past loads are read from Pinot for groups that are planned with loads from Pinot."""
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(
@@ -177,7 +177,7 @@ def build_foresight(
 
 
 def _history(settings: HeadraceSettings) -> History:
-    """Return the history in Pinot. It imports the client on first use, and raises HistoryUnavailable if the
+    """Return the history in Pinot. On first use it imports the client. It raises HistoryUnavailable if the
     client is not installed, and the errors of the query."""
 
     @cache
@@ -202,8 +202,8 @@ def _history(settings: HeadraceSettings) -> History:
 def _fallback(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
-    """Return a function that determines the capacity of a group's tasks, from its last plan or else from the
-    settings, and the policy of the planner."""
+    """Return a function that returns the capacity of a group's tasks (from its last plan, or else from the
+    settings) and the policy of the planner."""
 
     def how(members: Sequence[Datastream]) -> Fallback:
         from assigner.what_if.document import Fallback

@@ -1,7 +1,6 @@
-"""Hourly sums over the partitions of each group, for forecasts of totals and the need of past hours.
+"""Hourly sums over the partitions of each group, for forecasts and for the need of past hours.
 
-The source of the history computes the sums, so that a query returns one row for each hour, whatever the
-number of partitions.
+The store computes the sums, so that a query returns one row per hour, whatever the number of partitions.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from mirror.model.load import TaskCapacity
 from mirror.model.sizing.load_sums import LoadSums
 
 _FORGIVEN: Final = 3
-"""Failures in one turn after which a cluster is not queried again."""
+"""Number of failures after which a cluster is not queried again in the same turn."""
 _FIELDS: Final = len(LoadSums._fields)
 
 
 @dataclass(frozen=True)
 class SumQuery:
-    """Partitions to sum: those of some topics. `capacity`: of a task, above which a partition is counted
-    separately."""
+    """Topics whose partitions are summed. `capacity`: capacity of a task; partitions above it are also
+    counted separately."""
 
     topics: frozenset[str]
     capacity: TaskCapacity
 
 
 AskSums = Callable[[ClusterRef, SumQuery, int, int], Mapping[int, LoadSums]]
-"""Returns the sums of each known hour from one time until before another (epoch ms, whole hours)."""
+"""Returns the sums of each known hour in a time range (start and exclusive end in epoch ms, whole hours)."""
 
 
 class HourlySums:
@@ -91,15 +90,16 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Begin a turn: drop all other groups, and query clusters that failed again."""
+        """Begin a turn: drop all other groups, and query failed clusters again."""
         self._kept = {group: one for group, one in self._kept.items() if group in groups}
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
         """Return the sums of the complete hours before now.
 
-        Hours of the last day are read again, because data may be late; older hours only if topics or capacity
-        have changed. Returns the known hours if the query fails. Raises the error of `ask` if none is known.
+        Hours of the last day are read again, because samples may be late. Older hours are read again only if
+        topics or capacity have changed. If the query fails, return the known hours; raise the error of `ask`
+        if none is known.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         first = end - self._days * DAY * HOUR_MS

@@ -1,6 +1,6 @@
 """Computes the advice in three steps: the present need, the forecast, and the need of past hours.
 
-The result of each step is stored at once, so that a slow or failed one delays no earlier one.
+The result of each step is stored at once, so that a slow or failed step does not delay earlier ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOT_YET = "its forecast has not been computed yet"
 
 
 _LATEST_MS: Final = 2 * HOUR_MS
-"""Age up to which the need of past hours in stored advice is shown until it has been computed again."""
+"""Maximum age of stored advice whose need of past hours is shown until it has been computed again."""
 _SLICE_SECONDS: Final = 1.0
 """Time after which the computation of past hours is interrupted."""
 
@@ -66,9 +66,9 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a turn. `past`: history of groups that are planned by loads from Pinot, None if there
-    is no history; `provider`: name of the service's load provider; `how`: capacity of a task of these
-    datastreams, and policy of the planner."""
+    """Dependencies of a turn. `past`: history of groups that are planned with loads from Pinot, None if there
+    is no history; `provider`: name of the service's load provider; `how`: returns the capacity of a task of
+    given datastreams, and the policy of the planner."""
 
     services: Services
     store: AdviceStore
@@ -91,8 +91,8 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A group in a turn. `sizing`: None if none of its partitions is planned; `sums`: None if unknown, `why`
-    with the reason."""
+    """A group in a turn. `sizing`: None if none of its partitions is planned. `sums`: None if unknown; `why`
+    has the reason."""
 
     need: GroupNeed
     source: LoadSource
@@ -104,7 +104,8 @@ class _Member:
 
 @dataclass
 class _Round:
-    """Result of the first two steps, for the third. `left`: groups without the need of past hours."""
+    """Result of the first two steps, as input of the third. `left`: groups whose past hours are not computed
+    yet."""
 
     now_ms: int
     needs: Sequence[GroupNeed]
@@ -133,8 +134,8 @@ class ForesightTurn:
     def present(self) -> Advice:
         """Store the present need, without reading a history.
 
-        Forecasts of the stored advice stay until their hours are over, and so does the need of past hours if
-        the advice is recent: after a start they are a predecessor's. Raises HeadraceError.
+        Forecasts of stored advice, which may be from a former leader, are kept until their hours are over.
+        The need of past hours is kept if the stored advice is recent. Raises HeadraceError.
         """
         self._round = None
         now_ms = self._clock_ms()
@@ -175,9 +176,10 @@ class ForesightTurn:
         return self._round is not None
 
     def past(self) -> Advice | None:
-        """Compute the need of past hours for a second, and store it when it is complete; None until then.
+        """Compute the need of past hours for up to a second. Store and return the advice when all hours are
+        complete; return None until then.
 
-        Results of finished hours are kept, also if this raises. Raises HeadraceError.
+        Results of completed hours are kept even if this raises. Raises HeadraceError.
         """
         found = self._round
         if found is None:
@@ -197,7 +199,7 @@ class ForesightTurn:
         return self._stored(found.needs, found.now_ms, found.behind)
 
     def abandon_past(self) -> Advice | None:
-        """Store the advice without the need of past hours, which could not be computed. Raises
+        """Store the advice without the need of past hours, after its computation failed. Raises
         HeadraceError."""
         found, self._round = self._round, None
         return None if found is None else self._stored(found.needs, found.now_ms, [])
@@ -224,7 +226,8 @@ class ForesightTurn:
     def _stored(
         self, needs: Sequence[GroupNeed], now_ms: int, behind: Sequence[Mapping[int, int]] | None
     ) -> Advice:
-        """Store and return the advice. `behind`: tasks of past hours by group, None if not computed yet."""
+        """Store and return the advice. `behind`: required tasks of past hours by group, None if not computed
+        yet."""
         settings, services = self._means.settings, self._means.services
         fleet = FleetSize(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
         terms = AdviceTerms(settings.imminent_hours, settings.shrink_after_hours)
@@ -277,7 +280,7 @@ class ForesightTurn:
         return found
 
     def _summed(self, member: _Member, now_ms: int) -> _Member:
-        """Return the group with its past, and the reason if there is none."""
+        """Return the group with its past sums, or the reason why there are none."""
         history = self._history(member.source)
         if history is None:
             return replace(member, why=NO_PAST)
@@ -299,7 +302,7 @@ class ForesightTurn:
     def _details(
         self, source: LoadSource, members: Mapping[GroupName, _Member], now_ms: int
     ) -> PartitionDetails:
-        """Return the loads of partitions by which a total is distributed."""
+        """Return the loads of partitions that determine how a total is distributed."""
         history = self._history(source)
         summed = [
             member for member in members.values() if member.source == source and member.sums is not None
@@ -323,7 +326,7 @@ class ForesightTurn:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the forecast of the group and its need, with the reason if there is no forecast."""
+        """Return the forecast of the group and its need, or the reason why there is no forecast."""
         why = member.why or details.why
         if why or member.sizing is None or member.sums is None:
             return None, replace(need, why=need.why or why)
@@ -352,8 +355,8 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return the sizing of a group, without limits on the number of tasks: the result is the need, not
-        the permitted number."""
+        """Return the sizing of a group, without its limits on the number of tasks, because the result is the
+        need and not the permitted number."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
@@ -381,7 +384,7 @@ def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
 
 
 def _newest_need(member: _Member) -> int | None:
-    """Return the tasks that the last known hour required at least; None if no hour is known."""
+    """Return the lower bound of the tasks that the last known hour required; None if no hour is known."""
     if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
         return None
     newest = member.sums.get(member.sums.newest_ms)

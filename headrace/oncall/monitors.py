@@ -96,8 +96,8 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets. Without Pinot, `written` covers only rules of up to an hour; None without such
-    a rule.
+    """Build the error budgets. Without Pinot, only rules with windows of up to an hour are evaluated, from
+    `written`; None if there is no such rule.
     """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:

@@ -120,8 +120,8 @@ class MonitorRun:
         self._term.stop()
 
     def _is_next(self) -> bool:
-        """Wait until no other monitor is active. Return False if the run must end. An unreachable service
-        counts as no other monitor: the cycles report it."""
+        """Wait until no other monitor is active. Return False if the run must end. If the service is
+        unreachable, the monitor starts anyway, and its cycles report the problem."""
         pause = 0.0
         while not self._stopping.wait(pause):
             pause = self._interval

@@ -1,4 +1,5 @@
-"""Calls of plug-ins that cannot terminate a thread or the process, nor block the service for long."""
+"""Calls of plug-ins, protected so that a plug-in can neither terminate a thread or the process nor block the
+service for long."""
 
 from __future__ import annotations
 

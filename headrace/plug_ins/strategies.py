@@ -20,8 +20,8 @@ class ChosenStrategies:
     creates the strategy with a name, or raises ConfigError.
 
     A strategy is created once. If that fails or takes longer than `patience_seconds`, the strategy of the
-    service plans instead, and creation is retried at the next plan; the log reports this once, every plan
-    does."""
+    service plans instead, and creation is retried at the next plan. The log reports this once, and each plan
+    contains it."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
-"""Environment variable; with 0, worker processes run the Python sources."""
+"""Environment variable. If it is 0, worker processes run the Python sources."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _WINGS: Final = _PACKAGE / "wings"
 HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent

@@ -46,9 +46,9 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
 
 
 def unbound_listener(host: str) -> socket.socket:
-    """Create a socket whose connections use TCP_NODELAY. A response is two writes, head and body; without the
-    option the second one waits 40 ms for the client's delayed acknowledgement of the first. asyncio sets the
-    option only for sockets that are created with an explicit protocol."""
+    """Create a socket whose connections use TCP_NODELAY. A response consists of two writes, head and body.
+    Without the option, the second write waits 40 ms for the client's delayed acknowledgement of the first.
+    asyncio sets the option only for sockets that are created with an explicit protocol."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

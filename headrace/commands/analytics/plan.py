@@ -186,8 +186,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Merge options into the document; options take precedence. A part of the document that should be an
-    object and is not stays for validation. A partial capacity is completed from the settings."""
+    """Merge options into the document; options take precedence. Invalid parts of the document are kept, so
+    that validation reports them. A partial capacity is completed from the settings."""
     merged = {**document}
     for key, value in changes.items():
         if not isinstance(value, dict):

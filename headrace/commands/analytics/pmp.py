@@ -273,7 +273,7 @@ def _spark_jars(settings: HeadraceSettings) -> list[str]:
 
 
 def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Event:
-    """Install handlers of SIGTERM and SIGINT that set the event, and return it."""
+    """Install handlers of SIGTERM and SIGINT that set an event, and return the event."""
     event = stopping or threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: event.set())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Names that a shell does not interpret: any other name could inject a command."""
+"""Names without characters that a shell interprets. Other names could inject a command."""
 _COMPLETION_SECONDS: Final = 1.0
 
 

@@ -45,7 +45,8 @@ def _known(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _movement(one: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of movement. The reason of the state takes precedence over that of movement."""
+    """Return the cells of the movement state. The reason of the lane's state takes precedence over that of
+    the movement state."""
     found = one.get("movement") or {"state": "?", "eta_seconds": None, "seconds_to_loss": None, "reason": ""}
     seconds = {"eta": found["eta_seconds"], "to_loss": found["seconds_to_loss"]}
     shown = {key: "" if value is None else duration_text(value) for key, value in seconds.items()}

@@ -1,4 +1,4 @@
-"""Severity of the reported state of a datastream or a partition. Pure."""
+"""Severity of the state of a datastream or partition. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StatusSeverity(IntEnum):
     LATE = 2
     STUCK = 3
     INCIDENT = 4
-    """An open incident of a datastream that meets its objective."""
+    """The incident of a datastream is still open, but the datastream meets its objective."""
     BEHIND = 5
     REMARK = 6
     HALTED = 7
@@ -48,8 +48,8 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> StatusSeverity:
-    """Return the worst severity of a datastream, from the resources of /v1. `has_recovered`: it meets its
-    objective again, but the incident is still open."""
+    """Return the worst severity of a datastream, from the resources of /v1. `has_recovered`: the datastream
+    meets its objective again, but the incident is still open."""
     return min(_found(datastream, movement, incident, has_recovered), default=StatusSeverity.WELL)
 
 

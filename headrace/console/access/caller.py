@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import server_addresses
 
 TOKEN_VARIABLE: Final = "HEADRACE_TOKEN"  # noqa: S105 - only the name
-"""Variable with the token. A file is safer; an option would be visible in process lists."""
+"""Environment variable with the token. A file is safer; an option would be visible in process lists."""
 
 LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
 

@@ -16,7 +16,7 @@ DEFAULT_FILE: Final = Path("headrace.toml")
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
 """Variable with an offset added to every default port, as in `headrace stack up --port-offset`."""
 NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", TOKEN_VARIABLE})
-"""Variables with the prefix that are not settings."""
+"""Environment variables that have the prefix of settings but are not settings."""
 
 
 def config_file(path: Path | None = None) -> Path | None:

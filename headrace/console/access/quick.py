@@ -17,9 +17,9 @@ _HIGHEST_PORT: Final = 65_535
 
 
 def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
-    """Return addresses and credentials of the service, or None if the full settings must be loaded:
-    environment variables set keys, or the relevant sections are invalid. Other sections are ignored. Raises
-    ConfigError for an unreadable file, InvalidRequest for an invalid address."""
+    """Return addresses and credentials of the service. Return None if the full settings must be loaded,
+    because environment variables set keys or the relevant sections are invalid. Other sections are ignored.
+    Raises ConfigError for an unreadable file, InvalidRequest for an invalid address."""
     if any(one.startswith(PREFIX) and one not in NOT_SETTINGS for one in os.environ):
         return None
     document = read_document(config)

@@ -1,7 +1,7 @@
 """Differences between definition files and a service, and their application, for `headrace apply`.
 
-A step carries the ETag of the compared version, so that the service rejects it if the datastream has changed
-since.
+Each step sends the ETag of the compared version, so that the service rejects the step if the datastream has
+changed since then.
 """
 
 from __future__ import annotations

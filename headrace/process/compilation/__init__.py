@@ -1,5 +1,5 @@
-"""Machine code of the modules that every batch passes through, made by `mypyc` of the very same sources.
+"""Compilation of the data plane with `mypyc`.
 
-It may import what names those modules, `headrace.process.machine_code`, which uses what is made here. Read
-`builds.py` first.
+Imports only `headrace.process.machine_code`, which lists the modules and uses the build. Read `builds.py`
+first.
 """

@@ -1,6 +1,6 @@
-"""Builds of the data plane: one for each state of the sources.
+"""Builds of the data plane, one for each version of the sources.
 
-Of several processes that build, one does; the others wait.
+If several processes build at the same time, one compiles and the others wait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from headrace.process.machine_code import HOME, build_folder, is_built
 DONE: Final = 0
 FAILED: Final = 1
 NO_COMPILER: Final = 3
-"""Exit codes of `check`, where FAILED means that it is still to be done, and of `build`."""
+"""Exit codes of `check`, for which FAILED means that a build is missing, and of `build`."""
 
 
 def check(home: Path = HOME) -> int:
-    """Return DONE when there is nothing to do, NO_COMPILER when nothing can be done, else FAILED."""
+    """Return DONE if the build exists, NO_COMPILER if it cannot be made, or else FAILED."""
     if is_built(home):
         return DONE
     compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
@@ -35,7 +35,7 @@ def check(home: Path = HOME) -> int:
 
 
 def build(home: Path = HOME) -> int:
-    """Compile, unless that is done already. Return an exit code; what went wrong is on stderr."""
+    """Compile unless the build exists, and return an exit code. Errors are printed on stderr."""
     if check(home) != FAILED:
         return check(home)
     with _one_at_a_time(build_folder(home).parent):
@@ -44,7 +44,7 @@ def build(home: Path = HOME) -> int:
 
 @contextmanager
 def _one_at_a_time(builds: Path) -> Iterator[None]:
-    """Hold the lock that other builds of these sources wait for."""
+    """Hold a lock, so that only one process builds these sources."""
     builds.mkdir(parents=True, exist_ok=True)
     with (builds / "compiling.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,13 +67,13 @@ def _build(home: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment that finds this package even before it is installed, as in a first set-up."""
+    """Return environment variables with which Python finds this package before it is installed."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def _keep(made: Path, folder: Path) -> None:
-    """Put it in its place, whole or not at all, and remove what was compiled of older sources."""
+    """Move the build to its final location atomically, and remove builds of older sources."""
     arriving = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.copytree(made, arriving)
     if folder.exists():

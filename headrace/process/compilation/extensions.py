@@ -1,9 +1,9 @@
-"""Make extension modules of the sources in the working folder: C by `mypyc`, objects by the C compiler.
+"""Build extension modules from the sources in the working folder, with `mypyc` and the C compiler.
 
-The C files of a few modules are compiled as one unit, because half of the time of a unit is spent on headers
-that all of them include, and the units on all cores at once. `mypyc`'s own build of the same modules, one
-unit at -O3, takes a single core five times as long and makes code that is no faster where it matters: what
-runs once a record is optimized, the rest is mostly calls of Python's own functions.
+The C files of several modules are compiled as one unit, because half of the compilation time of a unit is
+spent on common headers. The units are compiled on all cores in parallel. The default of `mypyc`, one unit
+with -O3, takes five times as long on one core, and the code is not faster: only code that runs once per
+record benefits from optimization, and the rest mainly calls functions of the Python runtime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from mypyc.build import mypycify
 from headrace.process.machine_code import MODULES, PER_RECORD
 
 _UNITS: Final = 3
-"""Of the modules that run once a batch. Those that run once a record are one more, entry points another."""
+"""Number of units for modules that run once per batch. Modules that run once per record, and entry points,
+are one further unit each."""
 _PER_RECORD: Final = "-O1"
 _PER_BATCH: Final = "-Og"
 _FLAGS: Final = ("-w", "-fPIC", "-fwrapv", "-DNDEBUG")
@@ -32,7 +33,7 @@ _SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
 class Extension(Protocol):
-    """What is used of an extension of setuptools, which has no types."""
+    """The used attributes of a setuptools extension, which has no type annotations."""
 
     name: str
     sources: list[str]
@@ -40,7 +41,7 @@ class Extension(Protocol):
 
 
 def make_extensions(settings: Path, made: Path) -> None:
-    """Write the extension modules of MODULES, and the library that they share, into `made`.
+    """Write the extension modules of MODULES, and their shared library, into `made`.
 
     Raises:
         subprocess.CalledProcessError: the C compiler refused a unit; its reason is on stderr.
@@ -60,7 +61,8 @@ def make_extensions(settings: Path, made: Path) -> None:
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
-    """Write each unit; yield its file and how far it is optimized. The largest comes first, entries last."""
+    """Write each unit; yield its file and optimization level, the largest unit first and entry points
+    last."""
     names = {_c_file(module) for module in PER_RECORD}
     generated = sorted(library.sources, key=os.path.getsize, reverse=True)
     per_batch = [source for source in generated if "__native_" in source and Path(source).name not in names]
@@ -71,12 +73,13 @@ def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[P
 
 
 def _c_file(module: str) -> str:
-    """Return the name that `mypyc` gives the C file of a module."""
+    """Return the name of the C file that `mypyc` writes for a module."""
     return f"__native_{module.replace('/', '___')}.c"
 
 
 def _unit(name: str, sources: Iterable[str]) -> Path:
-    """Write a C file that includes `sources`. Each of mypyc's entry points also defines one for a package."""
+    """Write a C file that includes `sources`. Each entry point file of mypyc also defines the entry point of
+    its package."""
     unit = Path(f"{name}.c")
     lines = [
         f'#define PyInit___init__ package_{index}\n#include "{source}"\n#undef PyInit___init__\n'
@@ -95,14 +98,14 @@ def _compile(unit: Path, level: str, includes: Sequence[str]) -> Path:
 
 
 def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
-    """Link object files to the file that Python imports under the extension's name."""
+    """Link object files into the file that Python imports as the extension."""
     file = made / (extension.name.replace(".", "/") + _SUFFIX)
     file.parent.mkdir(parents=True, exist_ok=True)
     _run("LDSHARED", [*map(str, objects), "-o", str(file)])
 
 
 def _run(tool: str, arguments: Sequence[str]) -> None:
-    """Run the tool that Python itself was built with, or the one that the environment names."""
+    """Run a build tool: the one in the environment, or else the one with which Python was built."""
     command = os.environ.get(tool) or str(sysconfig.get_config_var(tool))
     subprocess.run([*shlex.split(command), *arguments], check=True)
 

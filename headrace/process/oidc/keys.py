@@ -1,7 +1,7 @@
 """Keys of a token issuer (RFC 7517), from a file or a URL.
 
-No request waits for the issuer: keys are refreshed in a separate thread with a minimum interval, and the
-known keys remain in use meanwhile, unless they are too old.
+No request waits for the issuer. Keys are refreshed in a separate thread with a minimum interval, and the
+known keys remain in use until they are too old.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _LEAST_RSA_BITS: Final = 2_048
 _LARGEST: Final = 1_000_000
 _KID_SHOWN: Final = 100
 AGAIN_SECONDS: Final = 30.0
-"""Minimum time between requests to the issuer, so that tokens with unknown key ids cannot overload it."""
+"""Minimum time between requests to the issuer, so that tokens with unknown key ids cannot cause many
+requests."""
 
 
 @dataclass(frozen=True, slots=True)
