@@ -29,8 +29,8 @@ _GRACE_SECONDS: Final = 2.0
 
 class BoundedProtocol(H11Protocol):
     """HTTP protocol with limits. Responds 503 to excess connections and 408 if the head of a request does not
-    arrive in time; closes the connection if a body does not arrive in time, even if the request has been
-    answered, or if the client does not read the response.
+    arrive in time; closes the connection if a body does not arrive in time, even if the response was already
+    sent, or if the client does not read the response.
 
     At the limit, the connection that has been idle for longest is closed in favour of a new one. If none is
     idle, a reserve of connections still serves the paths in `RESERVED`."""

@@ -1,7 +1,7 @@
 """Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
 
-Each line of calls uses a separate thread. The caller waits briefly for the result, and not at all on a line
-that is already slow. The total wait for any number of slow lines is no longer than for one.
+Calls are grouped into lines, each with its own thread. The caller waits briefly for a result, but not on a
+line that is already slow. The total wait for any number of slow lines is no longer than for one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
 _REFILL: Final = 0.1
-"""Seconds of waiting that a thread regains per second that passes."""
+"""Seconds by which the wait budget of a thread grows per elapsed second."""
 _LEAST_SECONDS: Final = 0.05
 """Wait allowed on a fast line even if slow lines have used up the budget."""
 _FRESH_SECONDS: Final = 15.0
-"""Age limit of a result. A waiting caller is woken as soon as the result arrives, so an older one belongs to
-an abandoned call."""
+"""Age limit of a result. A waiting caller gets the result as soon as it arrives, so an older result belongs
+to an abandoned call."""
 
 
 class CallPending(TimedOut):
@@ -48,8 +48,8 @@ class BackgroundCalls(Protocol):
 class WaitBudget:
     """Time that one thread may spend waiting for results.
 
-    It is `limit_seconds` in a row, then a tenth of the elapsed time, plus a moment for each result. Without
-    this limit each of N unresponsive clusters would delay a tick of the leader by the whole patience.
+    The budget is `limit_seconds` and grows by a tenth of the elapsed time; each result adds a moment. Without
+    this limit, each of N unresponsive clusters would delay a tick of the leader by the whole time-out.
     """
 
     def __init__(self, limit_seconds: float) -> None:
@@ -96,9 +96,9 @@ class ThreadedCalls:
 class _Line:
     """A line runs its jobs one after another and keeps results until they are fetched.
 
-    Its thread ends when no jobs remain. A line becomes slow with a result that took longer than
-    `patience_seconds`, and fast again with a successful result that did not: a server that timed out once is
-    reported as unavailable without waiting the next time.
+    Its thread ends when no jobs remain. A line becomes slow after a result that took longer than
+    `patience_seconds`, and fast again after a successful result that did not. Callers therefore do not wait
+    for a server that timed out at the last call.
     """
 
     def __init__(self, name: str, patience_seconds: float) -> None:
@@ -136,7 +136,7 @@ class _Line:
         return answer.result()
 
     def _is_worth_waiting(self, answer: _CallResult[_T]) -> bool:
-        """Return whether to wait: not behind an unfinished job, and not on a slow line."""
+        """Return whether to wait for the result; False behind an unfinished job and on a slow line."""
         while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
@@ -171,7 +171,7 @@ class _CallResult(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Return whether the result came too long ago for a caller to be waiting for it."""
+        """Return whether the result is too old for a caller to be waiting for it."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
@@ -214,7 +214,7 @@ class PatientLoads:
 
 
 class PatientFreshness:
-    """Freshness of a provider's loads, without waiting: `background_calls` has no patience."""
+    """Freshness of a provider's loads. Calls never wait, because `background_calls` has no patience."""
 
     def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask

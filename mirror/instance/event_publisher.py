@@ -1,4 +1,4 @@
-"""Publishes the leader's actions: events go to the log in ZooKeeper and are sent as records.
+"""Publishes the leader's actions. Events are stored in ZooKeeper and sent as records.
 
 Changes of definitions are stored together with their events.
 """
@@ -30,7 +30,8 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Only failures of ZooKeeper are raised; others do not stop the leader."""
+    """Stores and sends events. Only failures of ZooKeeper are raised; other failures do not stop the
+    leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self._events = log
@@ -46,7 +47,8 @@ class EventPublisher:
         self._guard(events, self._events.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """Keep the events of a plan before publishing it: a failed publication may still take effect."""
+        """Keep the events of a plan before it is published, because a failed publication may still take
+        effect."""
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
@@ -70,7 +72,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change with the nodes stored together with it and its events."""
+    """A change, the nodes stored together with it, and its events."""
 
     change: StoreDefinition
     before: StoredDatastream
@@ -102,7 +104,7 @@ class DefinitionWriter:
         stored: Mapping[DatastreamName, StoredDatastream],
         board: ProblemBoard,
     ) -> None:
-        """Store changes in a few transactions; a failure affects only the datastream that it concerns.
+        """Store changes in a few transactions. A failure affects only its own datastream.
 
         Raises Unreachable and SessionLost.
         """
@@ -153,9 +155,9 @@ def _change_events(change: StoreDefinition, now_ms: int) -> Events:
 
 
 def _audit_change(before: Datastream, change: StoreDefinition) -> None:
-    """Log a change without a current request: the end of a time to live or of a pause.
+    """Log a change that no caller has requested: the end of a time to live or of a pause.
 
-    Changes that implement a request are in the audit with that request.
+    Requested changes are already in the audit log.
     """
     after = change.datastream
     if not change.is_told:

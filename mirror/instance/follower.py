@@ -1,8 +1,8 @@
-"""Follows the plan: the loop in which an instance joins, obeys epochs, and releases its lanes in time.
+"""Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. If ZooKeeper has been
-silent for longer than the lease allows by our own clock, or the session has ended, all workers are killed
-before another instance may start their lanes; then the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. If the lease ends by
+our own clock, or the session has ended, all workers are killed before another instance may start their lanes.
+Then the instance joins again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""Response time of ZooKeeper from which it is reported as slow."""
+"""Response time above which ZooKeeper is reported as slow."""
 _LEAVE: Final = "leave"
 
 
@@ -102,14 +102,14 @@ class Follower:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes given up until the instance knows its
-        assignment again.
+        Includes lanes that wait for a worker process, and lanes that were stopped without ZooKeeper, until
+        the instance knows its assignment again.
         """
         return self._lanes_seen
 
     @property
     def in_time(self) -> LanesInTime:
-        """Summary of the lanes that are in time, as of the last turn. Safe to read from any thread."""
+        """Summary of the lanes without late records, as of the last turn. Safe to read from any thread."""
         return self._in_time_seen
 
     @property
@@ -142,7 +142,7 @@ class Follower:
 
     @property
     def has_drained(self) -> bool:
-        """True if, after `drain` was called, no task remains that another instance could take."""
+        """True if `drain` was called and no task remains that another instance could take."""
         return self._drained.is_set()
 
     def wake(self) -> None:
@@ -158,8 +158,8 @@ class Follower:
     def attend(self) -> None:
         """Extend the leases while a turn waits for ZooKeeper.
 
-        Called periodically by every thread that waits for ZooKeeper; only the thread of the current turn
-        acts. If responses are slow, a turn with many requests takes longer than a lease.
+        Needed because a turn with many slow requests takes longer than a lease. Called periodically by every
+        thread that waits for ZooKeeper; only the thread of the current turn acts.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -172,7 +172,8 @@ class Follower:
         self._thread.start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Request that our tasks be moved, and wait until they are or until no instance can take them."""
+        """Request to move our tasks to other instances. Wait until they have moved or no instance can take
+        them."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -187,7 +188,7 @@ class Follower:
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Run the loop once; wait at most `wait_seconds` for an item."""
+        """Run the loop once, waiting at most `wait_seconds` for an item of the inbox."""
         self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
@@ -252,7 +253,7 @@ class Follower:
         self._extend_lease()
 
     def _extend_lease(self) -> None:
-        """Extend leases up to the end given by the last contact, unless that belongs to a later session."""
+        """Extend leases according to the last contact, unless that contact belongs to a later session."""
         self._lease.renew()
         until = self._lease.ends_at()
         if self._me is not None and self._losses == self._losses_noted:
@@ -270,7 +271,7 @@ class Follower:
         self.on_joined(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the lanes given up; whether another instance copies them is unknown without ZooKeeper."""
+        """Record the stopped lanes. Without ZooKeeper it is unknown whether another instance copies them."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -311,7 +312,7 @@ class Follower:
     def _join(self) -> None:
         """Join the live instances, unless another process has our name.
 
-        Waits for the workers first: a live instance gets partitions, which would not be copied until the
+        Waits for the workers first, because a live instance gets partitions, which would not be copied until
         workers run.
         """
         if not self._supervisor.is_ready:
@@ -335,7 +336,7 @@ class Follower:
         self.on_joined(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Continue leaving: until the leader has moved our tasks and they are released here."""
+        """Continue to leave until the leader has moved our tasks and they are released here."""
         if not self._is_leaving or self.has_drained:
             return
         self._members.begin_to_leave(me)
@@ -376,7 +377,7 @@ class Follower:
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """Report a slow ZooKeeper, as a remark while it responds within the lease: copying continues."""
+        """Report a slow ZooKeeper as a remark. Copying continues while it responds within the lease."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
             self._health.report("ZooKeeper", False, "has not responded for longer than the lease; lanes stop")
@@ -394,7 +395,7 @@ class Follower:
             _log.warning(event, answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
-        """Report discarded measurements and events as a remark: copying does not depend on them."""
+        """Report dropped measurements and events as a remark, because copying does not depend on them."""
         self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"

@@ -1,6 +1,6 @@
-"""The leader's duties: read the state of the service once per tick and publish a plan if it should differ.
-Every instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns
-one sentence with its decision and the reason, which is logged when it changes."""
+"""The leader: reads the state of the service in each tick, and publishes a new plan if necessary. Every
+instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns a
+sentence with its decision and the reason, which is logged when it changes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of ZooKeeper. They concern no single datastream: the tick ends and another follows."""
+"""Failures of ZooKeeper. They affect all datastreams, so the tick ends, and the next one retries."""
 
 
 class Leader:
@@ -241,7 +241,8 @@ class Leader:
         self._has_taken_up = False
 
     def _read_plan(self, me: LiveInstance) -> None:
-        """Read the plan in effect; replace an unreadable one under an epoch that no instance has obeyed."""
+        """Read the current plan. An unreadable plan is replaced under an epoch that no instance has
+        followed."""
         try:
             stored = self._stores.plans.read(self._plan)
         except DamagedState as error:
@@ -265,7 +266,7 @@ class Leader:
         return [holding.epoch for holding in holdings if holding is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
-        """Run the duties for every datastream; a failure affects only the datastream that it concerns."""
+        """Do the work of the leader for every datastream. A failure affects only its own datastream."""
         datastreams = definitions.datastreams
         stored = {one.datastream.name: one for one in definitions.readable}
         self._board.begin()
@@ -305,7 +306,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Record the first partitions before a plan can contain a later one."""
+        """Record the initial partitions before a plan can contain later ones."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )
@@ -333,8 +334,8 @@ class Leader:
             self._publisher.announce(events)
 
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
-        """Return the datastreams that must not be mirrored; if the check fails, those refused by the last
-        one."""
+        """Return the datastreams that must not be mirrored; if the check fails, the result of the last
+        check."""
         try:
             self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
         except _SHARED_STATE:

@@ -1,8 +1,8 @@
 """Time for which an instance may assume, by its own clock, that its ZooKeeper session is alive.
 
-ZooKeeper ends a session that was silent for the session timeout. The last request with a response was sent at
-`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends earlier, so
-that our workers have stopped before another instance may start.
+ZooKeeper expires a session that sends nothing for the session timeout. The last request with a response was
+sent at `last_contact()`, so the session lives at least until that time plus the timeout. The lease ends
+earlier, so that our workers have stopped before another instance may start their lanes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Contact(Protocol):
         ...
 
     def beat(self) -> None:
-        """Request a sign of life without waiting for it."""
+        """Send a heartbeat without waiting for the response."""
         ...
 
     def answer_seconds(self) -> float:

@@ -1,7 +1,7 @@
 """Carries out the plan on one instance: applies the decisions of `coordination.reconcile`.
 
-Each call of `obey` is one round: read changes, stop surplus lanes, announce our holding, read the holdings of
-the other instances, start the free lanes. A round may fail at any point; the next one continues.
+Each call of `obey` is one round: read changes, stop surplus lanes, publish our holding, read the holdings of
+other instances, start lanes that no other instance holds. If a round fails, the next round continues.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
 _COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
-"""Multiple of the time taken to read the definitions until they are read again: under constant changes, most
-of the interpreter's time remains for REST."""
+"""Minimum pause between two reads of the definitions, as a multiple of the duration of a read, so that
+constant changes leave most of the CPU time for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
 _TAKEN_OVER_MS: Final = 60_000
-"""Time after the loss of an instance in which lanes start because of it."""
+"""Time after the loss of an instance in which started lanes count as taken over from it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PlanExecutor:
         self._rests_until = 0.0
 
     def joined(self) -> None:
-        """Note that the instance has joined, announcing an empty holding."""
+        """Note that the instance has joined with an empty holding."""
         self._announced = Holding()
         self._is_stale, self._rests_until = True, 0.0
 
@@ -151,7 +151,7 @@ class PlanExecutor:
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes that should run here but do not, although no other instance is known to hold them."""
+        """Lanes that should run here but do not, although no other instance is known to run them."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -194,7 +194,7 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Publish the demand, stalled lanes and throttled lanes of this instance, every few seconds."""
+        """Publish the demand, stalled lanes and throttled lanes of this instance every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
@@ -263,7 +263,8 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Set the desired lanes; running lanes that can no longer be described continue unchanged."""
+        """Set the desired lanes. Running lanes that can no longer be described to a worker continue
+        unchanged."""
         for key in found.problems.keys() - self._undescribed.keys():
             _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
@@ -273,8 +274,8 @@ class PlanExecutor:
     def _take_over(self, me: LiveInstance, todo: LaneDuties) -> None:
         """Start the missing lanes that no other instance holds.
 
-        Holdings are read after our own announcement: we see an instance that announced before, and a later
-        one sees us.
+        Holdings are read after our own is published. We therefore see instances that published before, and
+        later ones see us.
         """
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
@@ -301,7 +302,8 @@ class PlanExecutor:
         _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
     def _loss(self) -> LaneLoss | None:
-        """Return the loss of an instance because of which lanes start now; None if none was lost recently."""
+        """Return the recent loss of an instance from which lanes are taken over now; None if there was
+        none."""
         now_ms = self._clock.now_ms()
         lost = [(one.left_ms, name) for name, one in self._plan.plan.departed.items() if one.is_lost]
         left_ms, name = max(lost, default=(0, None))

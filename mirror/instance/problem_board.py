@@ -32,8 +32,8 @@ _NUMBER: Final = re.compile(r"\d+")
 class ProblemBoard:
     """Collects problems. Used by the leader's thread; `problems` may be read from any.
 
-    A tick starts with `begin`; each step for a datastream runs within `guarding`, or is noted; `settle` ends
-    the tick. A tick that fails in between leaves everything as the previous one did.
+    A tick starts with `begin` and ends with `settle`. Each step for a datastream runs within `guarding`, or
+    its problem is noted. If a tick fails in between, the result of the previous tick is kept.
     """
 
     def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
@@ -65,7 +65,7 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Run a step for these datastreams; every exception except `through` sets them aside."""
+        """Run a step for these datastreams. Every exception except `through` sets them aside."""
         try:
             yield
         except through:
@@ -96,9 +96,9 @@ class ProblemBoard:
         self._remarks[name] = text if former is None else f"{former}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
-        """Add a short-lived remark that changes with the records.
+        """Add a remark that depends on the current traffic.
 
-        It is shown after the remarks, only if the datastream is not set aside, and produces no event.
+        It is shown after other remarks, only if the datastream is not set aside, and causes no event.
         """
         self._mentions.update(dict.fromkeys(names, text))
 
@@ -110,8 +110,8 @@ class ProblemBoard:
     ) -> None:
         """End a tick: report started and ended problems, store them, and publish all sentences in health.
 
-        `sentences`: of datastreams without problems. Raises Unreachable and CoordinationError; the next tick
-        then completes the work.
+        `sentences`: sentences of datastreams without problems. Raises Unreachable and CoordinationError; the
+        next tick then completes the work.
         """
         shown = self._stored or _NOTHING
         before = {name: problem for name, problem in shown.items() if problem.is_told}
@@ -164,8 +164,8 @@ class ProblemBoard:
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
         """Return whether to report the reason.
 
-        The first reason is reported, and while the problem lasts a few others that differ in more than
-        numbers. A recurring reason is reported once, so that two alternating ones do not fill the events.
+        The first reason of a problem is reported, and a few later ones that differ in more than numbers. A
+        recurring reason is reported once, so that alternating reasons do not cause many events.
         """
         if before is None:
             return True

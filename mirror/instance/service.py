@@ -1,4 +1,5 @@
-"""One running instance as a service: started in order, stopped in reverse, also after a partial start."""
+"""A running instance. Its parts are started in order and stopped in reverse order, even after a partial
+start."""
 
 from __future__ import annotations
 
@@ -55,9 +56,10 @@ class Instance:
             raise
 
     def stop(self, deadline_seconds: float) -> None:
-        """Hand our tasks over, stop leading, drain the remaining lanes, end the session. Safe to call twice.
+        """Hand over our tasks, stop leading, drain the remaining lanes, and end the session. Safe to call
+        twice.
 
-        A leader keeps leading until its tasks have moved, because it has to reassign them.
+        A leader stays leader until its tasks have moved, because it must reassign them.
         """
         if self._started:
             self._follower.drain(deadline_seconds)

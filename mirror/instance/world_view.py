@@ -49,10 +49,10 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""Time that a request waits for a slow load provider; then it is planned without."""
+"""Maximum time that a request waits for a slow load provider. Then it is planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
-"""Ticks in which an observation is retried with a failed provider."""
+"""Number of ticks in which an observation is retried if its provider fails."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ Judgement = Callable[[Sequence[Datastream], Plan], RouteVerdict]
 class Planning:
     """Dependencies and settings of planning.
 
-    `interval_seconds`: between observations of the loads. `refresh_seconds`: between updates of the displayed
-    loads; infinite disables them. `capacities`: of groups; None means that all have `capacity`. `freezes`:
-    windows without optional moves.
+    `interval_seconds`: interval between observations of the loads. `refresh_seconds`: interval between
+    updates of the displayed loads; infinite disables them. `capacities`: capacities of groups; None means
+    that all have `capacity`. `freezes`: windows without optional moves.
     """
 
     planner: Planner
@@ -100,9 +100,9 @@ class Planning:
 class UpdatePreview:
     """Effects of a change of definitions.
 
-    `decision` contains the reasons for the new tasks. `carried`: bytes per second of the lanes that would not
-    continue unchanged. `positions`: known source positions of the lanes that would start. `remarks`: on
-    expressions of the changed definitions.
+    `decision` contains the reasons for the new tasks. `carried`: bytes per second of the lanes that would
+    start, stop or move. `positions`: known source positions of the lanes that would start. `remarks`: remarks
+    on expressions of the changed definitions.
     """
 
     before: PlannedDatastreams
@@ -202,7 +202,7 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Return the input of a plan except loads, with the topics judged last.
+        """Return the input of a plan except loads, with the topics that were evaluated last.
 
         `watch` fires when requests or instances change.
         """
@@ -220,9 +220,9 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads as of each task's last planning.
+        """Return the loads with which each task was last planned.
 
-        For tasks planned by load by a former leader, the last known loads.
+        For tasks that a former leader planned by load, return the last known loads.
         """
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: one for group, one in sources.of.items() if group not in sources.by_count}
@@ -276,15 +276,14 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision.
 
-        Some groups are planned because their turn has come; none is planned if that would only repeat its
-        last planning.
+        Groups that are due are planned too, unless that would only repeat their last planning.
         """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
         self._last = decision.last
         return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
-        """Return the requests that can wait a little longer for the loads they concern."""
+        """Return the requests that can wait a little longer for loads."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
             rebalance.identity
@@ -293,10 +292,10 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """Return the world with the groups that are planned because their turn has come.
+        """Return the world with the groups that are due for planning.
 
-        Once per interval the loads of every load source are observed; with enough observations, all groups
-        are planned by them, a few per tick. Only for the leader.
+        The loads of every load source are observed once per interval. With enough observations, all groups
+        are planned, a few per tick. Only for the leader.
         """
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
@@ -334,7 +333,8 @@ class WorldView:
             self._waiting += groups
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """Return the changes that the request would make to its group now; only its clusters are read.
+        """Return the changes that the request would make to its group now. Only clusters of the group are
+        read.
 
         Raises Unreachable, also while a source cluster has not responded.
         """
@@ -399,7 +399,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of these lanes, without loads that are only defaults."""
+        """Return the bytes per second of these lanes, ignoring loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for one in found:
@@ -415,7 +415,7 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """Read the source clusters before a preview judges their topics.
+        """Read the source clusters before a preview evaluates their topics.
 
         Raises Unreachable if a source cluster has not responded.
         """

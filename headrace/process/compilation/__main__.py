@@ -1,6 +1,6 @@
 """Compile the data plane.
 
-python -m headrace.process.compilation check              whether that is done
+python -m headrace.process.compilation check             return whether the build exists
 python -m headrace.process.compilation build              compile it into .cache/compiled
 """
 

@@ -1,1 +1,1 @@
-"""Learning of task capacity: costs measured on workers, and the capacity that plans derive from them."""
+"""Learned capacity of tasks: costs measured on workers, and the capacity that plans derive from them."""

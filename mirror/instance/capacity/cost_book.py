@@ -14,10 +14,11 @@ GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
 """Sums by group and hour (hours since the epoch)."""
 
 LEAST_BUSY: Final = 0.02
-"""Minimum load of a worker in cores: below it, polling for work costs more than the work."""
+"""Minimum CPU use of a worker in cores. Below it, polling costs more than copying."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Share of an interval: with longer throttling, the broker determined the amount and batch size."""
+"""Maximum share of an interval in which a broker throttled. Beyond it, the broker determined the rate and the
+batch size."""
 
 
 class CostBook:
@@ -39,8 +40,8 @@ class CostBook:
     def note(self, rates: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
         """Add an interval of one worker.
 
-        Groups throttled by a quota are omitted, and all groups if the worker was idle or throttled by a
-        broker: such intervals do not show the cost on a busy worker.
+        Groups that a quota throttled are ignored, and all groups if the worker was idle or a broker throttled
+        it, because such intervals do not show the cost on a busy worker.
         """
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(rates).items():

@@ -24,12 +24,12 @@ _MOST_GROUPS: Final = 300
 """Maximum number of groups per instance; the most expensive ones are stored."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Number of sums that earlier versions do not write; they count as zero."""
+"""Number of sums that earlier versions do not write; missing sums count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
 _ROUNDING: Final = 1.001
-"""Tolerance of the bound of a sum, which is stored with few digits."""
+"""Tolerance of the bound of a sum, because sums are stored with few digits."""
 
 
 class CostStore:
@@ -78,7 +78,7 @@ class CostStore:
     def forget_old(self, now_ms: int) -> None:
         """Remove the costs of instances without hours of the last day.
 
-        Costs that are all in the future are removed too: a clock was wrong.
+        Costs of which all are in the future are removed too, because a clock was wrong.
         """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
@@ -123,8 +123,8 @@ def _hours(value: object) -> dict[int, CostSums]:
 def _sums(row: Any) -> CostSums:
     """Parse the sums of an hour.
 
-    Raises InvalidRequest, also for sums that no intervals can have, because values computed from them would
-    not be finite. Sums of products of positive values are at most the products of the sums.
+    Raises InvalidRequest, also for impossible sums, because values computed from them would not be finite: a
+    sum of products of positive values cannot exceed the product of the sums.
     """
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))

@@ -1,4 +1,4 @@
-"""Topics at a destination that belong to a group of datastreams, because it created or adopted them."""
+"""Topics at a destination that belong to a group of datastreams because the group created or adopted them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Written = Callable[[], Collection[str]]
 
 
 class TopicClaims:
-    """Records of created and adopted topics, written before a topic is. Thread-safe."""
+    """Records of created and adopted topics. A record is written before the topic is created or written.
+    Thread-safe."""
 
     def __init__(self, made: MadeTopics, adopted: MadeTopics) -> None:
         self._made = made
@@ -22,8 +23,8 @@ class TopicClaims:
     def made_for(self, datastream: Datastream, written: Written, present: Collection[str]) -> frozenset[str]:
         """Return the topics created for the datastream's group.
 
-        Without a record, topics that the group copies were created by a version that kept no record.
-        `present`: topics at the destination.
+        Without a record, the topics that the group copies count as created, because earlier versions kept no
+        record. `present`: topics at the destination.
         """
         made = self._made.of(datastream.group)
         if made is None:
@@ -45,9 +46,10 @@ class TopicClaims:
     ) -> frozenset[str]:
         """Return the topics that existed before the datastream's group adopted them.
 
-        A group that may no longer adopt keeps them. Without a record, topics that the group copies were
-        adopted by a version that kept no record. `foreign`: topics at the destination not created for the
-        group. `mirrored`: source topics whose copies it adopts now.
+        A group that may no longer adopt topics keeps its adopted ones. Without a record, topics that the
+        group copies count as adopted, because earlier versions kept no record. `foreign`: topics at the
+        destination that were not created for the group. `mirrored`: source topics whose destination topics
+        the group adopts now.
         """
         known, where = self._adopted.of(datastream.group), datastream.destination
         copied = {*mirrored, *(written() if known is None else ())}

@@ -1,4 +1,4 @@
-"""Index of datastreams by route and by group, for checking one against thousands."""
+"""Index of datastreams by route and by group, to check one datastream against thousands of others."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ByName = Mapping[DatastreamName, Datastream]
 
 @dataclass(frozen=True, eq=False)
 class ExistingDatastreams:
-    """Existing datastreams; those being deleted are only in `known`. Immutable: `with_these` returns a new
-    index.
+    """Existing datastreams. Datastreams that are being deleted are only in `known`. Immutable: `with_these`
+    returns a new index.
     """
 
     known: _ByName = field(default_factory=dict)
@@ -29,7 +29,7 @@ class ExistingDatastreams:
     def with_these(self, datastreams: Sequence[Datastream]) -> ExistingDatastreams:
         """Return an index of exactly these datastreams, with unique names.
 
-        Identical objects are reused: adding one to thousands costs little more than a copy.
+        Unchanged entries are reused, so adding one datastream to thousands costs little more than a copy.
         """
         came = [datastream for datastream in datastreams if self.known.get(datastream.name) is not datastream]
         new = sum(one.name not in self.known for one in came)

@@ -25,7 +25,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, IncompleteTopic]]
-"""Topics that datastreams must not copy yet, or only in part."""
+"""Topics that datastreams must not copy yet, or of which they must copy only some partitions."""
 Selected = tuple[Datastream, Mapping[str, int]]
 """A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
@@ -37,12 +37,12 @@ _RETRY_SECONDS: Final = 60.0
 class TopicRules:
     """Rules for changes at destinations.
 
-    `bound`: clusters that may be read and written. `claims`: owners of topics. `most_partitions`: limit of a
-    created or extended topic. `own`: configured topics that Headrace writes for itself. `adopts`: returns
-    whether a datastream may write to topics that existed before it. `objection`: returns the part of a stored
-    definition that would be rejected today. `refusal`: returns why a datastream is not mirrored at all, or an
-    empty text. `postponed`: returns the parts of selected topics that must not be copied yet, in addition to
-    the partitions that groups copy; older datastreams come first; None means that everything is copied.
+    `bound`: clusters that may be read and written. `claims`: owners of topics. `most_partitions`: maximum
+    number of partitions of a created or extended topic. `own`: Headrace's own topics in the settings.
+    `adopts`: returns whether a datastream may write to existing topics. `objection`: returns the part of a
+    stored definition that would now be rejected. `refusal`: returns why a datastream is not mirrored at all,
+    or an empty text. `postponed`: returns the partitions of selected topics that must not be copied yet
+    because of quotas; older datastreams have precedence. None means that everything is copied.
     """
 
     bound: BoundClusters
@@ -59,7 +59,7 @@ class TopicRules:
 class PreparationQuery:
     """Input of the preparation of a destination.
 
-    Counts and limits are compared by identity: the same object means no change.
+    Counts and limits are compared by identity: an identical object means no change.
     """
 
     datastream: Datastream
@@ -80,7 +80,8 @@ class PreparationQuery:
 class Preparation:
     """State of a datastream's destination after preparation.
 
-    `wanted`: partition counts of its topics there. `present`: of all topics there. `short`: by source topic.
+    `wanted`: required partition counts at the destination. `present`: partition counts of all topics at the
+    destination. `short`: shortfall by source topic.
     """
 
     question: PreparationQuery
@@ -91,7 +92,7 @@ class Preparation:
     present: Mapping[str, int] = field(default_factory=dict)
 
     def is_still_valid(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
-        """Return whether the destination is unchanged and matches the desired state, in any status."""
+        """Return whether the destination is unchanged and matches the desired state."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted
         return is_same and self._is_there(question.destination_counts)
@@ -116,7 +117,8 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return the finished work and the state of the destination; a topic that it rejects is a shortfall.
+    """Return descriptions of the changes made, and the state of the destination. A topic that the destination
+    rejects is a shortfall.
 
     `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
     """
@@ -160,13 +162,13 @@ def prepare(
 
 
 def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: bool) -> TopicDescription | None:
-    """Describe one of the topics of the destination, which shows the defaults of its brokers."""
+    """Return the settings of any topic of the destination, which contain the defaults of its brokers."""
     names = [min(present)] if is_needed and present else []
     return next(iter(destination.describe(names).values()), None) if names else None
 
 
 def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str]) -> str:
-    """Create or extend one topic; return why the destination rejects it. Raises Unreachable."""
+    """Create or extend one topic. Return the reason if the destination rejects it. Raises Unreachable."""
     try:
         if item.create:
             adjustments += destination.create(item.topic)

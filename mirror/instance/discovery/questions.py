@@ -23,8 +23,8 @@ _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
 """Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
-"""Limit of concurrent requests to clusters without an alias. Callers choose these addresses, and each request
-to an unresponsive one occupies a thread. Further requests fail as if they had timed out."""
+"""Maximum number of concurrent requests to clusters without an alias. Callers choose these addresses, and
+each request to an unresponsive cluster occupies a thread. Further requests fail as if they had timed out."""
 _Run = Callable[[Callable[[], None]], None]
 
 
@@ -35,8 +35,8 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 class ClusterRequests:
     """Sends requests to clusters. Thread-safe.
 
-    A pending request is not repeated: later callers wait for the remaining patience, and less for a cluster
-    that timed out recently.
+    A pending request is not repeated: later callers wait for its result. They wait for a shorter time if the
+    cluster timed out recently.
     """
 
     def __init__(

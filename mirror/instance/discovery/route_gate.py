@@ -22,7 +22,7 @@ from mirror.model.plan import Plan
 from mirror.ports import Clock
 
 _FEW: Final = 16
-"""Number of names up to which each is checked separately."""
+"""Maximum number of names that are checked one by one."""
 _IDENTITY_SECONDS: Final = 600.0
 """Time for which a cluster id is considered current."""
 
@@ -54,9 +54,9 @@ class RouteGate:
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
         """Check a new or changed datastream against the existing ones.
 
-        Raises InvalidRequest if it would copy in a circle, onto itself or to a topic written by another one,
-        or keep another one from copying. The leader detects problems that cannot be detected now. `former`:
-        the definition before the change, whose problems are not caused by the change.
+        Raises InvalidRequest if it would copy in a loop, onto itself, to a topic of another datastream, or
+        prevent another datastream from copying. The leader detects other problems later. `former`: the
+        definition before the change; problems that it already had are ignored.
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
@@ -71,8 +71,8 @@ class RouteGate:
     ) -> Collection[ClusterRef]:
         """Return the aliases that may be this cluster: all except those whose ids are known to differ.
 
-        The ids are read now, and the id of the cluster is bound, so that a cluster that reported a false id
-        is held to it. `identity`: its future id.
+        The ids are read now, and the id is bound to the cluster, so that a cluster cannot report a false id
+        now and another one later. `identity`: a further id of the cluster.
         """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:
@@ -81,8 +81,8 @@ class RouteGate:
         return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
-        """Return the partition counts of the topics that each selects; empty if its source does not
-        respond.
+        """Return the partition counts of the topics that each datastream selects; empty if its source does
+        not respond.
         """
         topics = self._questions.topics(dict.fromkeys(datastream.source for datastream in datastreams))
         found: list[Mapping[str, int]] = []
@@ -162,7 +162,7 @@ class RouteGate:
 
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
-        """Return the topics that may concern the new datastream's selection, now or once copies exist."""
+        """Return the topics that may affect the new datastream, now or when its copies exist."""
         around = (one for way in facts.around for one in facts.there.by_way[way].values())
         ways = [(one.source, one.destination, one.naming) for one in (*around, new)]
         names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
@@ -192,9 +192,9 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Facts:
-    """State at one moment.
+    """State at one time.
 
-    `near`: routes that may concern the new datastream; `around`: the near routes that can close a circle.
+    `near`: routes that may affect the new datastream; `around`: those of them that can close a loop.
     """
 
     there: ExistingDatastreams
@@ -206,8 +206,8 @@ class _Facts:
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
         """Return all datastreams of these groups and of the groups of the named datastreams.
 
-        Verdicts on other datastreams are the same before and after. Groups are judged as a whole, because a
-        member may be rejected due to another one.
+        The change does not affect verdicts on other datastreams. Groups are evaluated as a whole, because a
+        member may be rejected because of another member.
         """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
         return [one for group in theirs.union(groups) for one in self.there.by_group.get(group, {}).values()]
@@ -215,9 +215,9 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Verdicts without the new datastream, with it, and with it once its copies exist.
+    """Verdicts without the new datastream, with it, and with it when its copies exist.
 
-    `before`, and `known`, which is `foreseen` before a change, use the former definition.
+    `before` and `known` use the definition before the change; `known` also assumes that its copies exist.
     """
 
     before: RouteVerdict

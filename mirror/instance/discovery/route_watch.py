@@ -29,7 +29,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """Return the number of partitions, counted from the first, that each group copies by topic in a plan."""
+    """Return the number of partitions, from 0 on, that each group copies by topic according to a plan."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -74,7 +74,7 @@ class RouteMap:
                 self._known[cluster] = identity
 
     def recall(self, clusters: Collection[ClusterRef]) -> None:
-        """Load the stored ids of clusters whose ids are unknown here."""
+        """Load the stored ids of clusters whose ids this instance does not know."""
         for cluster in set(clusters) - self._known.keys():
             stored = self._ids.get(cluster)
             if stored is not None:
@@ -93,12 +93,13 @@ class RouteMap:
         ]
 
     def selected(self, datastream: Datastream, topics: Iterable[str]) -> Collection[str]:
-        """Return the topics that a datastream would mirror; our own only if selected explicitly."""
+        """Return the topics that a datastream would mirror; Headrace's own topics only if they are selected
+        explicitly."""
         selection, own = datastream.selection, self._reserved
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> RouteJudge:
-        """Return a judge that finds the topics of these routes that must not be copied."""
+        """Return an object that finds the topics of these routes that must not be copied."""
         return RouteJudge(routes, self._reserved)
 
 
@@ -113,7 +114,7 @@ class RouteWatch:
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
         """Return the topics that must not be copied, and exclude them from now on.
 
-        A slow cluster is waited for only briefly; its earlier responses still count.
+        The call waits only briefly for a slow cluster, and then uses its earlier responses.
         """
         clusters = clusters_of(
             datastream for datastream in datastreams if not self._topic_discovery.refusal(datastream)
@@ -122,13 +123,13 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Return the same as `look` from stored and known state, without requests to clusters."""
+        """Return the result of `look` from stored and known state, without requests to clusters."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Request the ids of clusters, at most once in a while, and store them."""
+        """Request the ids of clusters, but not too often, and store them."""
         self._map.note(self._topic_discovery.identities(sorted(clusters)))
         self._map.recall(clusters)
 
@@ -175,9 +176,9 @@ class RouteWatch:
         verdict: RouteVerdict,
         look: _VerdictInput,
     ) -> Waits:
-        """Return the topics not to be copied yet.
+        """Return the topics that must not be copied yet.
 
-        For a source that has not responded, the topics being copied count.
+        If a source has not responded, the topics that are being copied count.
         """
         if self._topic_discovery.postponed is None:
             return {}
@@ -201,5 +202,5 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 
 
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
-    """Return the topics that a datastream selects of those its group copies."""
+    """Return the topics that a datastream selects among those that its group copies."""
     return datastream.selection.choose(written.get(datastream.group, ()))

@@ -121,7 +121,7 @@ class TopicDiscovery:
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
-        """Source clusters whose last request failed, with the error."""
+        """Source clusters whose last request failed, with the errors."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
@@ -142,7 +142,7 @@ class TopicDiscovery:
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """Return the last known ids of these clusters; a cluster without a response is missing."""
+        """Return the last known ids of these clusters; clusters that never responded are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
@@ -199,10 +199,10 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy from now on, and the waiting ones.
+        """Set the topics that datastreams must not copy, and those that wait for a quota.
 
-        `topics`: the topics that were judged; newer ones are neither prepared nor planned until they are
-        judged too.
+        `topics`: the topics that were evaluated. Newer topics are neither prepared nor planned until they are
+        evaluated too.
         """
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
@@ -210,14 +210,15 @@ class TopicDiscovery:
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """Return the number of partitions that may be copied; no destination is extended for waiting ones."""
+        """Return the number of partitions that may be copied. No destination is extended for waiting
+        partitions."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Return the partition counts by topic that the last verdict was based on.
+        """Return the partition counts by topic on which the last verdict was based.
 
-        A cluster whose topics were unknown to it is missing.
+        Clusters whose topics were unknown at that time are missing.
         """
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
@@ -241,9 +242,7 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> MatchLimits:
-        """Return the limits of a datastream; entirely waiting topics are not prepared at the destination
-        either.
-        """
+        """Return the limits of a datastream. Topics that wait entirely are not prepared."""
         waits = self._waiting.get(name, {})
         most = {topic: one.copied for topic, one in waits.items()}
         for topic, one in short.items():
@@ -259,14 +258,14 @@ class TopicDiscovery:
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
-        """Return the part of a stored definition that would be rejected today; empty if none."""
+        """Return the part of a stored definition that would now be rejected; empty if none."""
         known = self._objections.get(datastream.name)
         if known is None or known[0] is not datastream:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
     def refusal(self, datastream: Datastream) -> str:
-        """Return why a datastream is not mirrored at all under the current settings; empty if it is."""
+        """Return why a datastream is not mirrored under the current settings; empty if it is mirrored."""
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
@@ -280,8 +279,8 @@ class TopicDiscovery:
     def hidden(self, datastream: Datastream) -> frozenset[str]:
         """Return the topics that a datastream names in full but that we are not authorized to describe.
 
-        The source does not list them. The result of the last request counts; requests are sent when other
-        topics are missing and every minute.
+        The source does not list such topics. They are requested by name every minute, and when the missing
+        topics change. The result of the last request is returned.
         """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name
@@ -312,9 +311,11 @@ class TopicDiscovery:
         return _Hidden(names, now, found)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each setting of destination topics that differs from a new topic's.
+        """Return a sentence for each setting of destination topics that differs from the setting of a new
+        topic.
 
-        They are only reported: the operators of the destination may want them.
+        Differences are only reported, because operators of the destination may have changed settings
+        intentionally.
         """
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()

@@ -1,1 +1,1 @@
-"""The leader's knowledge of loads: observations, the latest reports, and their age."""
+"""Loads as known to the leader: observations, the latest reports, and their age."""

@@ -1,4 +1,4 @@
-"""The leader's advice in ZooKeeper: any instance can show it, and the next leader continues from it."""
+"""The sizing advice in ZooKeeper. Any instance can return it, and the next leader continues from it."""
 
 from __future__ import annotations
 

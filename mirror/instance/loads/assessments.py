@@ -103,7 +103,7 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Return the bytes per second that a task may carry according to the last planning of its group.
+    """Return the usable capacity of a task in bytes per second, according to the last planning of its group.
 
     Defaults to `otherwise`; None if placement is not by load. Pure.
     """
@@ -213,8 +213,8 @@ class AssessmentKeeper:
         return dict(self._known)
 
     def take_up(self) -> None:
-        """Start leading: load the assessments of the former leader, valid until each group is planned
-        again.
+        """Load the assessments of the former leader when starting to lead. Each is valid until its group is
+        planned again.
         """
         self._known = dict(self._store.all())
 
@@ -223,7 +223,7 @@ class AssessmentKeeper:
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Store the assessment of each planned group; unchanged ones are written only once in a while.
+        """Store the assessment of each planned group. Unchanged assessments are written less often.
 
         A failure affects only the datastreams of its group. Raises Unreachable and CoordinationError.
         """

@@ -1,4 +1,4 @@
-"""Backlog as load: late records are to be copied within a given time, in addition to new ones."""
+"""Backlog as load: late records must be copied within a given time, in addition to new records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 class LoadsWithBacklog:
     """Loads of a provider plus the backlog reported by instances. Satisfies `ports.LoadProvider`.
 
-    `catch_up_seconds`: for datastreams without one.
+    `catch_up_seconds`: target time for datastreams without their own.
     """
 
     def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
@@ -55,9 +55,9 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """Return the load plus the rate for catching up, limited to a planner's maximum.
+    """Return the load plus the rate for catching up, limited to the maximum of the planner.
 
-    Beyond it, the planner would reject the whole group because of one partition.
+    With a higher load of one partition, the planner would reject the whole group.
     """
     messages = load.messages_per_second
     if messages is not None:

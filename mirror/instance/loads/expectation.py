@@ -1,7 +1,7 @@
 """Expected loads of partitions in the coming hours, for the leader's plans.
 
-A forecast is stored here. Planning uses the larger of the present load and the load expected for the imminent
-hours, and removes no task that later hours need. Without a trusted forecast, plans use the present load.
+Planning uses the larger of the present load and the load expected for the next hours, and removes no task
+that later hours need. Without a trusted forecast, plans use the present load.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirror.model.topics import TopicPartition
 Loads = Mapping[TopicPartition, PartitionLoad]
 HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
-"""Number of earlier observations that are raised too, because a forecast is not a spike."""
+"""Number of earlier observations to which a forecast is also applied, because it is not a spike."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Expectation:
     """Upper forecast of the loads of a source cluster's partitions, by start of the hour (epoch ms).
 
     `imminent_hours`: hours whose load counts as present. `consent_hours`: hours whose tasks are kept. `why`:
-    reason for an empty forecast, else empty. `totals`: bytes per second of all partitions of a group, by
-    hour, without groups that have no forecast.
+    reason for an empty forecast, else empty. `totals`: total bytes per second of each group with a forecast,
+    by hour.
     """
 
     hours: Mapping[int, Loads]
@@ -39,7 +39,7 @@ class Expectation:
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
         """Return the loads of the heaviest hour for which the group's tasks must stay.
 
-        They count as one more observation: tasks are removed only if no observation needs them.
+        These loads count as a further observation: tasks are removed only if no observation needs them.
         """
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
@@ -89,10 +89,10 @@ def with_expected(
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
     """Return the present loads and earlier observations, raised by the forecast. Pure.
 
-    `planned`: the partitions to plan; only their loads are raised, and the latest observations are reduced to
-    them, because they may be few of a cluster's many. None means all.
+    `planned`: the partitions to plan; None means all. Only their loads are raised, and the latest
+    observations are reduced to them, because a cluster may have many more.
 
-    Tasks are added if the latest observations agree, so these are raised as well.
+    Tasks are added if the latest observations agree, so these observations are raised as well.
     """
     if report.is_blind:
         return report, recent
@@ -123,7 +123,7 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Raise each dimension independently; partitions without a present load are not added."""
+    """Raise bytes and messages independently. Partitions without a present load are not added."""
     for partition, one in found.items():
         other = expected.get(partition)
         if other is None or (one.level is not LoadLevel.DEFAULT and _covers(one, other)):

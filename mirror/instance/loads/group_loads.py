@@ -22,13 +22,13 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""Report for groups whose datastreams choose to be planned by count."""
+"""Report for groups whose datastreams choose placement by count."""
 _FIRST_SECONDS: Final = 5.0
 """Interval between requests for loads for a source without known loads."""
 
 
 class Observed(NamedTuple):
-    """Observation of a source in its turn, with its time (monotonic seconds)."""
+    """Observation of the loads of a source, with its time (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
@@ -47,7 +47,7 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Requests loads from providers, and uses the last known ones while they fail.
+    """Requests loads from providers, and uses the last known loads while providers fail.
 
     `refresh_seconds`: interval between requests for displayed loads; infinite disables them.
     """
@@ -62,9 +62,9 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, world: World, sources: GroupSources) -> None:
-        """Refresh the displayed loads of each source whose turn has come.
+        """Refresh the displayed loads of each source that is due.
 
-        These are not observations; the watch reports failures.
+        These loads are not observations. `LoadWatch` reports failures.
         """
         if math.isinf(self._refresh_seconds):
             return
@@ -89,7 +89,7 @@ class LoadGathering:
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """Return the loads of the groups to plan. `observed`: for groups whose turn has come."""
+        """Return the loads of the groups to plan. `observed`: observations of groups that are due."""
         reports, awaited = self._reports(world, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if world.due else {}
@@ -157,7 +157,7 @@ class LoadGathering:
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
         """Add the expected loads of sources with a forecast.
 
-        Each report is processed once, however many groups use it, and only for these groups.
+        Each report is processed once, even if several groups use it, and only for these groups.
         """
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
@@ -185,6 +185,6 @@ def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
 
 
 def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
-    """Return the mirrored partitions of the groups that are planned by the source."""
+    """Return the mirrored partitions of the groups that are planned with this load source."""
     wanted = (world.wishes.partitions[group] for group in world.groups if sources.of[group] == source)
     return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

@@ -80,7 +80,7 @@ class MemoryKeeper:
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: StoredObservations, now: float, now_ms: int) -> None:
-        """Restore observations; those in the future count as made just now, because clocks differ."""
+        """Restore observations. If clocks differ, observations in the future get the current time."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}

@@ -50,8 +50,8 @@ class NewestLoads:
     def note(self, source: LoadSource, report: LoadReport, now_ms: int) -> None:
         """Store the loads of a provider's report, without defaults.
 
-        A load of a lesser rank (topic mean, seasonal estimate) does not replace the partition's own load of
-        the last day, which becomes held. Measurement times after `now_ms` count as `now_ms`.
+        A load of a lower rank (topic mean, seasonal estimate) does not replace the partition's own load of
+        the last day, which is then marked as held. Measurement times after `now_ms` count as `now_ms`.
         """
         at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
         new = {
@@ -95,7 +95,7 @@ class NewestLoads:
         return max(measured, default=None)
 
     def completed(self, source: LoadSource, report: LoadReport, now_ms: int) -> LoadReport:
-        """Return the report with last known loads in place of loads of a lesser rank.
+        """Return the report, with loads of a lower rank replaced by the last known loads.
 
         Ranks: own measurement, last known own load, seasonal estimate, topic mean, default.
         """
@@ -116,7 +116,7 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """Return the known loads in place of a failed report; None if there are none.
+        """Return the known loads, to replace a failed report; None if there are none.
 
         `reason`: reason of the failure.
         """
@@ -134,7 +134,7 @@ class NewestLoads:
 
 
 def _rank(load: PartitionLoad) -> int:
-    """Return how much a load says about now: 0 for the partition's own, 3 for a default."""
+    """Return the rank of a load: 0 for a current measurement of the partition, 3 for a default."""
     if load.rate_source is RateSource.SEASONAL:
         return 1
     return {LoadLevel.PARTITION: 0, LoadLevel.TOPIC: 2, LoadLevel.DEFAULT: 3}[load.level]

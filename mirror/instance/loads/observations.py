@@ -1,9 +1,9 @@
-"""Earlier loads of partitions as needed for planning, in the memory of the leader.
+"""Earlier loads of partitions that planning needs, in the memory of the leader.
 
 For each load source the latest observations are kept, to distinguish a spike from a lasting load. The
 heaviest observation of each quarter of the last day (or of the configured period) is kept too, so that loads
-of the day still count at night. The heaviest is determined per group, so that a small group with its peak at
-another hour is not lost.
+of the day still count at night. It is determined per group, so that the peak of a small group at a different
+hour is kept.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Loads in 17 bytes per partition, plus an index shared by equal snapshots.
+    """Loads, stored in 17 bytes per partition plus an index that snapshots of the same partitions share.
 
-    Estimates, such as defaults, are left out.
+    Estimates, such as defaults, are omitted.
     """
 
     def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
@@ -129,7 +129,7 @@ class LoadMemory:
         return True
 
     def before(self, source: LoadSource, now_seconds: float) -> tuple[Snapshot, ...]:
-        """Return the observations before now that still count, oldest first."""
+        """Return the earlier observations that still count, oldest first."""
         return tuple(
             one.loads
             for one in self._kept.get(source, ())
@@ -142,8 +142,8 @@ def _heavier(
 ) -> Observation:
     """Return the heavier of two observations.
 
-    If that differs by group, the result has each group's loads from its heavier observation, and all other
-    loads from the heavier total.
+    If groups differ, the result has the loads of each group from the observation that is heavier for this
+    group, and all other loads from the observation with the heavier total.
     """
     whole = one if one.loads.total >= other.loads.total else other
     lighter = (other if whole is one else one).loads

@@ -1,4 +1,4 @@
-"""Load providers of a service: its default one and those chosen by datastreams."""
+"""Load providers: the default of the service, and those that datastreams choose."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GroupSources:
     """Load source of each group.
 
     `of`: source used for planning; for groups in `by_count`, the source that would be used. `missing`:
-    reasons for which a group uses the service's provider instead of its chosen one.
+    reasons why a group uses the provider of the service instead of its own choice.
     """
 
     of: Mapping[GroupName, LoadSource] = field(default_factory=dict)
@@ -64,9 +64,10 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
 class LoadProviders:
     """Creates and selects load providers. Used by one thread.
 
-    `service`: used by datastreams without a choice, or that choose it by its `name`. `make`: creates the
-    provider of another name; raises ConfigError. A created provider is kept. A failed one is retried after a
-    while, and the service's provider is used instead: the log reports it once, every plan repeats it.
+    `service`: provider for datastreams without a choice, or that choose it by its `name`. `make`: creates the
+    provider with another name, or raises ConfigError. A created provider is kept. If the creation fails, the
+    provider of the service is used, and the creation is retried after some time. The log reports the failure
+    once, and each plan contains it.
     """
 
     def __init__(

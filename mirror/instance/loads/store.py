@@ -1,8 +1,8 @@
 """The leader's observations in ZooKeeper, so that the next leader has the same data of the last day.
 
-For each load source an index names the valid documents, one per observation. A document is written before the
-index that names it, so partial writes are never read. Providers chosen by datastreams use a separate folder,
-which versions that know only the service's provider ignore.
+For each load source, an index lists the valid documents, one per observation. Documents are written before
+the index, so partial writes are never read. Providers chosen by datastreams use a separate folder, which
+versions that know only the service's provider ignore.
 """
 
 from __future__ import annotations

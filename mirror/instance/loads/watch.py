@@ -1,4 +1,4 @@
-"""The leader's watch over load providers: outages are reported at once, not at the next planning.
+"""Monitoring of load providers by the leader. Outages are reported at once, not only at the next plan.
 
 The freshness of every load source used for planning is requested from its provider every few seconds.
 """
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0
-"""Response time from which a provider is reported as slow."""
+"""Response time above which a provider is reported as slow."""
 SILENT_AFTER_SECONDS: Final = 5.0
 """Time without a response after which a provider is unavailable, even if the request is still pending."""
 
@@ -117,9 +117,9 @@ class LoadWatch:
     def look(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Check the sources that are due, report all in health, and return changes as events.
+        """Check the sources that are due, report all sources in health, and return changes as events.
 
-        `forgotten`: failures to read or store a source's observations.
+        `forgotten`: failures to read or store observations of a source.
         """
         events = self._change_events(forgotten, me)
         found: dict[LoadSource, LoadStatus] = {}
@@ -162,7 +162,8 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStatus | None, ask: AskFreshness
     ) -> LoadStatus | None:
-        """Return the state by the latest response; unchanged while no check is due or it is pending."""
+        """Return the state according to the latest response; unchanged if no check is due or the check is
+        pending."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before

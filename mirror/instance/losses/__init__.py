@@ -1,1 +1,1 @@
-"""Detects definitions lost by ZooKeeper and keeps them beyond this process. Read `watch.py`."""
+"""Detects definitions that ZooKeeper has lost, and keeps them. Read `watch.py`."""

@@ -1,4 +1,4 @@
-"""Definitions on the disk of this host, so that a restarted instance detects those lost by ZooKeeper.
+"""Definitions on the local disk, so that a restarted instance can detect lost ones.
 
 The file is readable only by its owner, because definitions are stored unencrypted. A separate thread writes
 it, because disks may be slow and leases are short.
@@ -134,7 +134,7 @@ class DefinitionFile:
             self._is_stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
-        """Wait for definitions to write; None if all are written and the process ends."""
+        """Wait for definitions to write, and return them; None if all are written and the process ends."""
         with self._work:
             self._work.wait_for(lambda: self._waiting is not None or self._is_stopping.is_set())
             known, self._waiting = self._waiting, None

@@ -60,8 +60,8 @@ class LossWatch:
     def compare(self, definitions: Definitions, wake: Watch) -> None:
         """Find lost definitions if anything has changed.
 
-        `wake` is called, from any thread, when another instance publishes, restores or forgets one. Raises
-        Unreachable and SessionLost.
+        `wake` is called, from any thread, when another instance publishes, restores or forgets a lost
+        definition. Raises Unreachable and SessionLost.
         """
         if definitions is self._seen and not self._has_changed.is_set():
             return
@@ -124,7 +124,8 @@ class LossWatch:
 
 
 class _ChangeOfLosses:
-    """A watch for changes of lost definitions. Equal watches of one instance are registered once."""
+    """A watch for changes of lost definitions. Watches of one instance are equal, so only one is
+    registered."""
 
     def __init__(self, changed: threading.Event, wake: Watch) -> None:
         self._changed = changed

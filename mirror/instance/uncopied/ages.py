@@ -1,8 +1,8 @@
 """Ages of the first records of uncopied partitions, and the retention of their topics.
 
-The time of the record at a position does not change, but topic settings do: both are read again after some
-minutes, or when the position changes. A request to a cluster covers many partitions, and is followed by a
-pause of some seconds, so the number of requests per minute is limited regardless of the backlog.
+Ages and topic settings are read again after some minutes, or when the position changes. A request to a
+cluster covers many partitions and is followed by a pause of some seconds, which limits the number of requests
+per minute.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Request some of these first waiting records, by source cluster, and drop all others."""
+        """Request the ages of some of these first waiting records, by source cluster, and drop all other
+        records."""
         self._known = {place: one for place, one in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -98,5 +99,6 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """Return the records with the request, because a late result may be fetched by another request."""
+    """Return the result with its request, because a later call may receive the result of an earlier
+    request."""
     return places, admin.first_records(places)

@@ -20,16 +20,18 @@ _log = structlog.get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _QUESTIONS_A_LOOK: Final = 4
 _MOST_PARTITIONS: Final = 2_000
-"""Maximum number of partitions to request per consumer group; further ones stay unknown."""
+"""Maximum number of partitions to request per consumer group. Positions of further partitions stay
+unknown."""
 
 Route = tuple[ClusterRef, str]
-"""A source cluster and the consumer group that shows a datastream's positions there."""
+"""A source cluster, and the consumer group to which a datastream commits its positions there."""
 
 
 class Backlog:
     """Keeps the positions of uncopied partitions current. Used by the leader's thread.
 
-    A tick sends a few requests, oldest results first. Positions become unknown when their source fails.
+    Each tick sends a few requests, for the oldest results first. Positions become unknown if their source
+    fails.
     """
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:

@@ -17,18 +17,19 @@ class UncopiedState(StrEnum):
     """Reason why no instance copies a selected partition."""
 
     PAUSED = "paused"
-    """Paused by an operator, separately or with the datastream, which may also be stopped."""
+    """An operator paused the partition, or paused or stopped its datastream."""
     UNPLACED = "unplaced"
-    """It has no task, or no instance runs its task."""
+    """The partition has no task, or no instance runs its task."""
     LEFT_OUT = "left out"
-    """Excluded by a rule, which the datastream's problem names."""
+    """A rule excludes the partition; the datastream's problem names the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
     """A partition that is not copied.
 
-    `since_ms` (epoch): None if unknown. `requested_by`: who requested a pause; empty if not given.
+    `since_ms`: start in epoch milliseconds, None if unknown. `requested_by`: requester of a pause; empty if
+    not given.
     """
 
     datastream: DatastreamName
@@ -43,7 +44,7 @@ class UncopiedPartition:
 def paused_of(
     datastream: Datastream, wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, UncopiedPartition]:
-    """Return the wanted partitions that an operator paused, separately or with the datastream."""
+    """Return the wanted partitions that an operator paused, individually or with their datastream."""
     name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
     if datastream.status.is_halted:
         halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"

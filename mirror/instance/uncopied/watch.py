@@ -33,7 +33,7 @@ from mirror.wording import counted, first_few
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
 _CURRENT_SECONDS: Final = 15.0
-"""Age from which the positions of a tick no longer count."""
+"""Age above which the positions of a tick are outdated."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 
@@ -44,7 +44,7 @@ class UncopiedLane:
     what: UncopiedPartition
     position: SourcePosition | None
     history: LaneHistory = NO_HISTORY
-    """Changes at the source since the leader started watching; unknown positions add nothing."""
+    """Changes at the source since the leader started watching; unknown positions are ignored."""
 
     @property
     def lag_records(self) -> int | None:
@@ -62,7 +62,7 @@ class UncopiedLane:
 
     @property
     def retained_records(self) -> int | None:
-        """Number of records that retention may delete at the source before the first uncopied one."""
+        """Number of records that retention can delete at the source before it deletes uncopied ones."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
@@ -91,7 +91,7 @@ class UncopiedWatch:
     def lanes(self) -> tuple[UncopiedLane, ...]:
         """Uncopied partitions as of the last tick, while this instance leads.
 
-        Without positions if that tick is long ago, such as while ticks fail.
+        Positions are omitted if the last tick was long ago, for example because ticks fail.
         """
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
@@ -99,7 +99,8 @@ class UncopiedWatch:
         return tuple(replace(lane, position=None) for lane in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Find uncopied partitions and their backlog, note those without a task, report pauses in health."""
+        """Find uncopied partitions and their backlog, note partitions without a task, and report pauses in
+        health."""
         self._topics.update(world.topics)
         plan = decision.plan or world.plan
         members: dict[GroupName, list[Datastream]] = {}
@@ -256,7 +257,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Return a text with the paused object, the requester and the reason, if known."""
+    """Return a description of a pause: the paused object, the requester and the reason, if known."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

@@ -1,4 +1,4 @@
-"""Demand of the lanes of an instance, for plans: by lane, and by partition of each source. Pure."""
+"""Demand of the lanes of an instance, by lane and by source partition, for plans. Pure."""
 
 from __future__ import annotations
 

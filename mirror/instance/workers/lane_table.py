@@ -30,9 +30,9 @@ from mirror.worker.protocol import LaneRate, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
-"""Worker of a lane that no worker may copy now."""
+"""Worker number of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which the loss of a process counts as an explanation."""
+"""Time for which the loss of a process counts as the reason of late records."""
 
 
 class LanePhase(StrEnum):
@@ -53,8 +53,8 @@ class LanePhase(StrEnum):
 
 
 class LaneLoss(NamedTuple):
-    """Loss of the process that copied a lane, at that monotonic second. `instance`: instance that lost its
-    session; empty if only the worker process was lost."""
+    """Loss of the process that copied a lane, with its time in monotonic seconds. `instance`: instance that
+    lost its session; empty if only the worker process was lost."""
 
     at: float
     instance: InstanceName | None = None
@@ -64,11 +64,11 @@ class LaneLoss(NamedTuple):
 class LaneStatus:
     """State of one lane as known to this instance.
 
-    `worker`: number of its worker; -1 if none may or can copy it now. `reason`: why it is paused or waits.
-    `slowed`: quota that throttles it while copying, as last reported. `cause`: of a pause. `since`: start of
-    the phase and cause, in monotonic seconds; None if unknown. `track`: its reports; mutable, unlike the
-    rest. `hold`: values of `slowed`. `recovered`: whether it was paused without a request before it copied.
-    `loss`: loss of the process that copied it before; None if none was lost.
+    `worker`: number of its worker; -1 if none may or can copy it now. `reason`: reason why it is paused or
+    waits. `slowed`: quota that throttles it while copying, as last reported. `cause`: cause of a pause.
+    `since`: start of the phase and cause, in monotonic seconds; None if unknown. `track`: its reports;
+    mutable, unlike the rest. `hold`: figures of the throttling. `recovered`: whether the lane had paused
+    itself before it copied. `loss`: loss of the process that copied the lane before; None if there was none.
     """
 
     spec: LaneSpec
@@ -86,9 +86,7 @@ class LaneStatus:
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
-        """Return the state in that phase for that reason; `since` is kept if phase and cause are
-        unchanged.
-        """
+        """Return the status with this phase and reason. `since` is kept if phase and cause are unchanged."""
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
@@ -109,8 +107,8 @@ class LaneStatus:
 
     @property
     def timestamp_offset_seconds(self) -> float | None:
-        """Offset of the clocks of its producers in seconds: positive if ahead, negative if behind, 0 if right
-        as far as known; None before the first report."""
+        """Clock offset of its producers in seconds: positive if ahead, negative if behind, 0 if no offset is
+        known; None before the first report."""
         return None if self.rate is None else self.rate.offset_ms / 1000
 
     @property
@@ -120,15 +118,15 @@ class LaneStatus:
 
     @property
     def held_back(self) -> str:
-        """Quota that throttles it; empty if none does, or if it does not copy."""
+        """Quota that throttles the lane; empty if none does, or if the lane does not copy."""
         return self.slowed if self.phase is LanePhase.COPYING else ""
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
         """Records not yet at the destination, and the age of the oldest in ms; None if unknown.
 
-        An empty backlog is certain only while the lane copies and its source responds: earlier measurements
-        may be outdated. Records hidden by an open transaction count as waiting.
+        The backlog is known to be empty only while the lane copies and its source responds, because earlier
+        measurements may be outdated. Records hidden by an open transaction count as waiting.
         """
         rate = self.rate
         if rate is None:
@@ -146,8 +144,8 @@ class LaneStatus:
 class WorkerShare:
     """Lanes and reports of one worker process.
 
-    `fed_at`: monotonic seconds when lanes were last started in it. `measured_at`: monotonic seconds of its
-    last measurements. `drops`: its reports of records that were not delivered.
+    `fed_at`: time at which lanes were last started in the process. `measured_at`: time of its last
+    measurements (both in monotonic seconds). `drops`: its reports of records that were not delivered.
     """
 
     lanes: set[LaneKey] = field(default_factory=set)
@@ -164,15 +162,15 @@ class WorkerShare:
 
     @property
     def size(self) -> int:
-        """Number of lanes that it has or is to get."""
+        """Number of lanes that the worker has or will get."""
         return len(self.lanes) + len(self.expected)
 
 
 class LanesInTime(NamedTuple):
-    """Summary of lanes that copy and are in time until their worker reports otherwise.
+    """Summary of lanes that copy without late records until their worker reports otherwise.
 
-    `counts`: number of lanes by group. `loss_at`: monotonic seconds when the source first deletes an uncopied
-    record, by group, if known. `others`: lanes to examine separately.
+    `counts`: number of lanes by group. `loss_at`: time in monotonic seconds at which the source deletes the
+    first uncopied record, by group, if known. `others`: lanes to evaluate individually.
     """
 
     counts: Mapping[GroupName, int]
@@ -196,7 +194,8 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Lanes in time, counted incrementally, because nearly all lanes are and they rarely change."""
+    """Lanes without late records, counted incrementally, because these are nearly all lanes and they rarely
+    change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -246,7 +245,7 @@ class _LanesInTime:
 class LaneTable:
     """States of lanes.
 
-    `states`: lanes assigned to a worker and not released, and lanes that none may copy. `muted`: former
+    `states`: lanes assigned to a worker and not released, and lanes that no worker may copy. `muted`: former
     states of lanes whose worker does not respond.
     """
 
@@ -271,8 +270,8 @@ class LaneTable:
         self._in_time.forget(key)
 
     def begin(self, spec: LaneSpec, worker: int, lost: LaneLoss | None = None) -> None:
-        """Record the assignment of a lane to a worker. `lost`: loss of an instance that required it; the lane
-        may remember a later one."""
+        """Record the assignment of a lane to a worker. `lost`: loss of an instance that caused the
+        assignment; a later loss that the lane already has is kept."""
         now = self._clock.monotonic()
         known = self._lost.pop(spec.key, None)
         loss = lost if known is None or (lost is not None and lost.at > known.at) else known
@@ -284,7 +283,8 @@ class LaneTable:
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
     def stop(self, key: LaneKey) -> int:
-        """Stop a lane and return the worker that must release it; without a worker, remove it at once."""
+        """Stop a lane and return the worker that must release it. A lane without a worker is removed at
+        once."""
         state = self.states[key]
         if state.worker == NOBODY:
             self._drop(key)
@@ -301,8 +301,8 @@ class LaneTable:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
-        """Remove lanes whose worker process was lost, with the session of this instance if that is named;
-        they remember the loss when started again."""
+        """Remove lanes whose worker process was lost. If an instance is given, its session was lost as well.
+        The loss is recorded when the lanes start again."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: one for key, one in self._lost.items() if now - one.at < _REMEMBERED_SECONDS}
@@ -317,8 +317,8 @@ class LaneTable:
     ) -> None:
         """Record the latest measurements of lanes.
 
-        `answered_at`: monotonic seconds of their worker's previous measurements. `at`: monotonic seconds of
-        these; default now. `waiting`: lanes with overdue responses.
+        `answered_at`: time of their worker's previous measurements. `at`: time of these measurements; default
+        now (both in monotonic seconds). `waiting`: lanes with overdue responses.
         """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
@@ -357,7 +357,8 @@ class LaneTable:
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Pause lanes of an unresponsive worker; they do not count as copying, and their lag is unknown."""
+        """Mark lanes of an unresponsive worker as paused. They do not count as copying, and their lag is
+        unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]

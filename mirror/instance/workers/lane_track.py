@@ -1,9 +1,9 @@
 """Reports of a lane, stored at a cost that hardly grows with the number of lanes.
 
-Most reports are of lanes in time: the position has advanced, waiting records are young, and none is hidden.
-Workers omit the positions of these (as decided by `PositionWatch` alone), and send the last few with the next
-differing one. The resulting `history` equals that of applying `LaneHistory.after` to each
-(`tests/property/mirror/instance/test_lane_track.py`).
+Most lanes have no late records: the position has advanced, waiting records are young, and no record is
+hidden. Workers omit the positions of such lanes (`PositionWatch` decides which), and send the last few
+omitted positions with the next relevant one. The resulting `history` equals that of applying
+`LaneHistory.after` to each position (`tests/property/mirror/instance/test_lane_track.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class LaneTrack:
     """Reports of one lane. Written by one thread, read by any.
 
     `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
-    `quiet_at`: for a lane in time with waiting records, monotonic seconds of the last report; infinite
-    without waiting records, or if its worker reports the end of being in time; minus infinity for all other
-    lanes. `may_lose`: whether the source may delete uncopied records as far as known. `unanswered`: overdue
-    requests at the last report; None if none. `moved_at`: last report of copied or waiting records; minus
-    infinity if never.
+    `quiet_at`: for a lane with waiting but no late records, time of the last report in monotonic seconds;
+    infinite without waiting records, or if the worker will report when records become late; minus infinity
+    for all other lanes. `may_lose`: whether the source may delete uncopied records, as far as known.
+    `unanswered`: overdue requests at the last report; None if none. `moved_at`: last report of copied or
+    waiting records; minus infinity if never.
     """
 
     __slots__ = (
@@ -90,8 +90,8 @@ class LaneTrack:
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
-        """Return when the source deletes the first uncopied record, in monotonic seconds; infinite if
-        unknown.
+        """Return the time in monotonic seconds at which the source deletes the first uncopied record;
+        infinite if unknown.
 
         Computed once per history.
         """
@@ -106,10 +106,10 @@ class LaneTrack:
         return found
 
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
-        """Return whether the lane was in time at the last report and still is.
+        """Return whether the lane had no late records at the last report and still has none.
 
-        This means that no records were late, hidden, unknown or repeated. A lane with waiting records reports
-        again within `silence_seconds`. May return false if the state is not easily determined.
+        No records may be late, hidden, unknown or repeated. A lane with waiting records must have reported
+        within `silence_seconds`. May return False if the state is not easily determined.
         """
         return now - self.quiet_at <= silence_seconds
 

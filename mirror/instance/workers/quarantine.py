@@ -1,10 +1,10 @@
 """Finds the datastream group that crashes its worker process, by isolating suspects. Pure; takes the time.
 
-A crash counts if it soon follows a start of lanes: a process that crashes due to a lane crashes again when
-the lane restarts from its checkpoint. After the second such crash in a row the groups of that process are
-suspects, and are copied in separate processes, the cells, half in each. A cell that survives is cleared. A
-crashing cell is split, and the part without a free cell waits. A group that is alone when its cell crashes
-repeatedly is suspended, and retried much later.
+A crash counts only soon after a start of lanes: a process that crashes because of a lane crashes again when
+the lane restarts from its checkpoint. After the second such crash in a row, the groups of that process are
+suspects. They are divided between two separate processes, the cells. Groups of a cell that survives are
+cleared. Groups of a cell that crashes are divided again, and wait if no cell is free. If a cell with a single
+group crashes repeatedly, the group is suspended and retried much later.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ QUICK_SECONDS: Final = 60.0
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
 _AGAIN_SECONDS: Final = 600.0
-"""The silence of a worker counts as a crash if its groups had a silent worker within this time before."""
+"""An unresponsive worker counts as a crash if its groups already had an unresponsive worker within this
+time."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""Time for which a cell waits for suspects whose lanes do not arrive, because they run elsewhere or have
+"""Time for which a cell waits for suspects whose lanes do not start, because they run elsewhere or have
 stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellPlacement:
-    """Placement of lanes of a group: the cell of this number, any worker (None), or none for a reason."""
+    """Placement of lanes of a group: the cell with this number, any worker (None), or no process, with the
+    reason."""
 
     cell: int | None = None
     held: str = ""
@@ -47,7 +49,7 @@ _ANYWHERE: Final = CellPlacement()
 class _Trial:
     """Suspects that share a cell.
 
-    `since`: when their lanes were started there. `until`: how long the cell waits for them.
+    `since`: time at which their lanes were started there. `until`: time until which the cell waits for them.
     """
 
     groups: frozenset[GroupName]
@@ -136,7 +138,7 @@ class Quarantine:
         self._fill(now)
 
     def forget_all_but(self, groups: Set[GroupName]) -> None:
-        """Drop groups that no longer exist; a later group of the same name is not a suspect."""
+        """Drop groups that no longer exist. A later group with the same name is not a suspect."""
         for known in (self._deaths, self._silences, self._aside):
             for group in known.keys() - groups:
                 del known[group]
@@ -174,7 +176,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """Return the trial restricted to these groups; None if none of its suspects is left."""
+    """Return the trial restricted to these groups; None if no suspect remains."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)

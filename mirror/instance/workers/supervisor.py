@@ -1,7 +1,7 @@
-"""Worker processes of an instance and their lanes: each task lives in a single worker.
+"""Worker processes of an instance and their lanes. Each task runs in a single worker.
 
 Datastreams suspected of crashing their worker are copied in separate workers, the cells (`quarantine`), which
-are the spares of the pool. Everything here runs in the follower's thread; reader threads only put messages of
+are the spares of the pool. All methods run in the follower's thread. Reader threads only put messages of
 workers into the inbox.
 """
 
@@ -58,7 +58,7 @@ _CLOCK_SECONDS = 60.0
 class WorkerCount(NamedTuple):
     """Numbers of running worker processes, missing ones, and crashes.
 
-    Crashes include failed starts since the instance started, but not the end of a lease."""
+    Crashes since the start of the instance include failed starts, but not expired leases."""
 
     running: int
     down: int
@@ -88,18 +88,20 @@ class Supervisor:
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals of each task here since the start, of existing groups. Safe to read from any thread."""
+        """Totals of each task on this instance since it started, for existing groups. Safe to read from any
+        thread."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
-        """Drop the counts and suspicions of groups that no longer exist; they are not counted again."""
+        """Drop the counts and suspicions of groups that no longer exist."""
         self._groups = frozenset(groups)
         self._quarantine.forget_all_but(self._groups)
         self._sums = {task: one for task, one in self._sums.items() if one.group in self._groups}
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds for which brokers of a cluster throttled workers, in sum. Safe to read from any thread."""
+        """Seconds for which brokers of a cluster throttled workers, summed over the workers. Safe to read
+        from any thread."""
         return self._throttled
 
     @property
@@ -120,12 +122,12 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes assigned to a worker and not released, and lanes that none may copy."""
+        """Lanes assigned to a worker and not released, and lanes that no worker may copy."""
         return self._table.states
 
     @property
     def in_time(self) -> LanesInTime:
-        """Immutable summary of the lanes that are currently in time."""
+        """Immutable summary of the lanes that currently have no late records."""
         return self._table.in_time
 
     @property
@@ -157,8 +159,8 @@ class Supervisor:
 
     @property
     def start_problem(self) -> str:
-        """Reason why no worker process can start, apart from crashes caused by copied data; empty if one can.
-        Safe to read from any thread."""
+        """Reason why worker processes cannot start, apart from crashes caused by copied data; empty if they
+        can. Safe to read from any thread."""
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
             return "no process has started yet"
@@ -186,7 +188,7 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """Announce the lanes, replacing earlier ones, that the workers of their tasks should prepare for."""
+        """Announce the lanes that workers should prepare; replaces earlier announcements."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
@@ -196,7 +198,8 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes; those whose worker is down need another call. `loss`: of their former instance."""
+        """Start lanes. Lanes whose worker is down need another call. `loss`: loss of their former
+        instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -215,7 +218,8 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message if possible, else in halves; a lane that cannot be sent is paused."""
+        """Send the lanes in one message, or in halves if it is too large. A lane that cannot be sent is
+        paused."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -415,7 +419,8 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Return the lanes by the worker of their tasks; they count at once, so that new tasks are spread."""
+        """Return the lanes by the worker of their tasks. They count immediately, so that new tasks are
+        distributed evenly."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
