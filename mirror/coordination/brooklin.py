@@ -41,7 +41,7 @@ class BrooklinDatastream:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Metadata; all values are strings, as in Headrace."""
+        """Metadata. All values are strings, as in Headrace."""
         return self.document["metadata"]  # type: ignore[no-any-return]
 
 
@@ -81,11 +81,11 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """Return the consumer group of each datastream by Brooklin's rule: the one in its metadata, else the one
-    of a datastream with the same task prefix, else the hashed task prefix, else the name.
+    """Return the consumer group of each datastream by Brooklin's rule: the group in its metadata, or else
+    that of a datastream with the same task prefix, or else the hashed task prefix, or else the name.
 
     The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
-    `isGroupIdHashingEnabled`). It must stay MD5: otherwise committed offsets are not found.
+    `isGroupIdHashingEnabled`). It must be MD5, because otherwise committed offsets are not found.
     """
     of_prefix = {
         values.get(TASK_PREFIX) or name: values[GROUP_ID]

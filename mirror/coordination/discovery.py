@@ -29,7 +29,7 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic that is not changed although it cannot hold the whole source topic. `partitions`:
+    """A destination topic that has fewer partitions than its source topic but is not changed. `partitions`:
     number of source partitions that are copied; `present`: number that the destination topic has, 0 if it
     does not exist."""
 
@@ -44,11 +44,11 @@ def destination_description(
     excluded: Collection[str] = (),
     there: TopicDescription | None = None,
 ) -> TopicDescription:
-    """Return a destination topic like its source: same partition count, and the carried settings except for
-    the excluded ones.
+    """Return the description of a destination topic: the partition count of the source, and its settings
+    except for the excluded ones.
 
-    `there`: any topic of the destination, which shows the defaults of new topics; None if it has no topic.
-    Broker defaults of the source are carried if those of the destination differ or are unknown.
+    `there`: any topic of the destination, whose settings contain the defaults of new topics; None if there is
+    no topic. Broker defaults of the source are copied if those of the destination differ or are unknown.
     """
     carried = CARRIED_SETTINGS - frozenset(excluded)
     settings = {key: value for key, value in source.settings.items() if key in carried}
@@ -60,7 +60,7 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether a new topic of the destination would have another value; if unknown, assume so."""
+    """Return whether a new topic of the destination would have another value; also True if unknown."""
     if there is None or there.in_force(key) is None:
         return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
@@ -117,10 +117,10 @@ def shortfalls(
     adopts: bool = True,
     adopted: Collection[str] = (),
 ) -> dict[str, Shortfall]:
-    """Return source topics whose destination topic must not be grown, or must not be written, by name: the
-    source may be untrusted, and the destination topic may belong to someone else. `made`: destination topics
-    that the service created; `adopts`: whether it may write into others; `adopted`: others that it writes
-    already."""
+    """Return, by name, source topics whose destination topic must not be extended or written. The source may
+    be untrusted, and the destination topic may belong to another application. `made`: destination topics that
+    the service created; `adopts`: whether it may write into other topics; `adopted`: other topics that it
+    already writes."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)

@@ -106,7 +106,7 @@ def _differing_fields(lane_spec: LaneSpec, other: LaneSpec) -> str:
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a sentence about the lanes that stop, by topic; empty if none stops."""
+    """Return a sentence about the lanes that stop, by topic; empty if no lane stops."""
     topics = Counter(one.key.partition.topic for one in found if one.after is None)
     if not topics:
         return ()
@@ -115,8 +115,8 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 
 
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
-    """Return the number of offsets from the start of a lane to the end of its partition: an upper bound of
-    the records waiting for it. `checkpoint`: stored position, if any. None if the start is unknown."""
+    """Return the number of offsets from the start of a lane to the end of its partition, which is an upper
+    bound of the waiting records. `checkpoint`: stored position, if any. None if the start is unknown."""
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
     if begin is None or begin > position.end:  # the topic was recreated or truncated
         return None
@@ -124,8 +124,8 @@ def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosi
 
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
-    """Return the start offset of a lane without a checkpoint; None if only the brokers can tell (a timestamp,
-    or the local log start)."""
+    """Return the start offset of a lane without a checkpoint; None if only brokers can determine it (a
+    timestamp, or the local log start)."""
     if spec.start_offset is not None:
         return spec.start_offset
     if spec.start.is_committed and position.committed is not None:

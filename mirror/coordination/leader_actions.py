@@ -1,7 +1,7 @@
 """Actions of the leader for one snapshot of the world. Pure.
 
-Every action may be repeated, and the list may be interrupted after any of them: the next snapshot yields the
-remaining ones. Order matters only for this: a definition is removed after the plan without it is published.
+All actions are idempotent. If the list is interrupted, the next snapshot yields the remaining actions. The
+order matters only in one case: a definition is removed after the plan without it is published.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits if most other instances are gone: probably ZooKeeper was down, not they."""
+"""Time that a new leader waits if most other instances are missing, because probably only ZooKeeper was
+down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDefinition:
-    """Remove a definition for which nothing runs any longer."""
+    """Remove a definition that has no tasks any longer."""
 
     name: DatastreamName
 
@@ -89,7 +90,7 @@ def after(datastreams: Iterable[Datastream], changes: Iterable[StoreDefinition])
 
 
 def is_over(datastream: Datastream, world: World, decision: Decision) -> bool:
-    """Return whether a datastream is being deleted and nothing runs for it under the decision's plan."""
+    """Return whether a datastream is being deleted and has no tasks in the plan of the decision."""
     plan = decision.plan or world.plan
     return datastream.status is DatastreamStatus.DELETING and not _is_planned(
         datastream, world.datastreams, plan
@@ -116,8 +117,8 @@ def leader_actions(
 
 
 def _answer_to(request: Request, world: World, decision: Decision) -> str:
-    """Return the result of a request under the plan after the decision, even if an earlier leader published
-    that plan before it failed and nothing remains to change."""
+    """Return the result of a request under the plan after the decision. The plan may be unchanged if an
+    earlier leader published it before it failed."""
     if decision.plan is not None:
         return decision.sentence
     planned = decision.group_plans.get(request.group)
@@ -127,8 +128,8 @@ def _answer_to(request: Request, world: World, decision: Decision) -> str:
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Return whether most owners of the plan are missing so soon after we joined that they are probably about
-    to reconnect: a plan now would take their tasks away only to give them back."""
+    """Return whether most owners of the plan are missing shortly after we joined. They will probably
+    reconnect soon, and a plan now would only move their tasks away and back."""
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {one.name for one in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS

@@ -1,5 +1,5 @@
-"""Selection of source partitions by datastreams. Pure except for its cache: each expression is tested on a
-topic once, however often the leader evaluates an unchanged world.
+"""Selection of source partitions by datastreams. Pure except for a cache: each expression is matched with
+each topic only once, even if the leader evaluates it in every tick.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by topic and cluster. A cluster with unchanged topics must be passed as the same
-object."""
+"""Partition counts by topic and cluster. If the topics of a cluster are unchanged, the same object must be
+passed."""
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 
 @dataclass(frozen=True)
 class MatchLimits:
-    """Parts of the selection that a datastream must not copy: whole topics (`left_out`), and of some topics
-    the partitions from a number upward (`partitions`)."""
+    """Parts of the selection that a datastream must not copy: whole topics (`left_out`), and partitions of
+    topics from a given number on (`partitions`)."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -36,7 +36,7 @@ NO_LIMITS: Final = MatchLimits()
 
 
 class IncompleteTopic(NamedTuple):
-    """Number of partitions copied of a topic that is not copied fully yet, and the reason."""
+    """Number of copied partitions of a topic that is not copied completely yet, and the reason."""
 
     copied: int
     reason: str
@@ -68,7 +68,7 @@ class TopicMatching:
         self._limits: dict[DatastreamName, MatchLimits] = {}
 
     def limit(self, limits: Mapping[DatastreamName, MatchLimits]) -> None:
-        """Replace the limits of all datastreams; datastreams not named have none."""
+        """Replace the limits of all datastreams. Other datastreams have no limits."""
         changed = {
             name
             for name in limits.keys() | self._limits.keys()
@@ -102,7 +102,7 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> MatchLimits:
-        """Return the limits of a datastream; the same object while they are unchanged."""
+        """Return the limits of a datastream. The same object is returned while they are unchanged."""
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
@@ -115,8 +115,8 @@ class TopicMatching:
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a remark about each part of its expressions that has no effect at the source cluster. Raises
-        KeyError if that cluster is missing."""
+        """Return a remark about each part of a datastream's expressions that has no effect at the source
+        cluster. Raises KeyError if that cluster is missing."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
@@ -202,7 +202,7 @@ def unmatched_exclude(source: ClusterRef, selection: TopicSelection) -> str:
 
 
 def dotted_names(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Return the names whose dots match another character in one of the selected topics."""
+    """Return the names in an expression whose dots match another character in a selected topic."""
     return frozenset(name for name in names if any(_stands_for(name, topic) for topic in selected))
 
 
@@ -221,7 +221,7 @@ def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
 
 
 def _beginning_with(beginnings: Collection[str], names: Sequence[str]) -> Collection[str]:
-    """Return the sorted names that start with one of the beginnings."""
+    """Return the sorted names that start with any of the prefixes."""
     if len(beginnings) > len(names) or "" in beginnings:
         return names
     found: set[str] = set()

@@ -23,8 +23,8 @@ class SimplePlanner:
     first, to the task with the least load."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Return a plan that keeps placed partitions unless `full`, or unless a task would be empty in a
-        `rebalance`. Of tasks with equal load the one with fewer partitions is chosen.
+        """Return a plan. Placed partitions stay unless `full` is set, or a task would be empty in a
+        `rebalance`. Among tasks with equal load, the one with fewer partitions is chosen.
 
         No task exceeds the partition limit, unless `max_tasks` makes that unavoidable.
         """
@@ -121,7 +121,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """Return the partition limit of a task, raised if needed so that all partitions find room."""
+    """Return the partition limit of a task, raised if necessary so that all partitions can be placed."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

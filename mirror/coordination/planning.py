@@ -1,9 +1,9 @@
 """The leader's decision: the next plan from one snapshot of the world. Pure.
 
 A group is planned if its wanted partitions differ from the planned ones, on request, or if it has never been
-planned; every other group keeps its tasks. If limits leave wanted partitions without a task, the decision
-remembers that planning and repeats it only after its inputs have changed. Then all tasks are distributed over
-the live instances. The same world gives the same plan.
+planned. Other groups keep their tasks. If limits leave wanted partitions without a task, the group is planned
+again only after the inputs have changed. Finally all tasks are distributed over the live instances. The
+decision is deterministic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class WantedPartitions:
-    """Partitions that each group should mirror; None if unknown, in which case the planned ones stay.
+    """Partitions that each group should mirror. None means unknown; planned partitions then stay.
     `problems`: groups whose partitions could not be determined because of an error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
@@ -58,8 +58,8 @@ class WantedPartitions:
 
 @dataclass(frozen=True)
 class LastPlanning:
-    """Inputs and result of a planning that left wanted partitions of a group without a task. The same inputs
-    give the same plan. Loads are not among them: the group uses new loads when its turn comes.
+    """Inputs and result of a planning that left wanted partitions of a group without a task. Equal inputs
+    give an equal plan. Loads are not included, because the group is planned again with new loads anyway.
 
     `planned`: partitions of the group in the resulting plan; None if the group has no task.
     """
@@ -75,13 +75,13 @@ class World:
 
     `topics`: partition counts by source cluster; clusters that did not respond are missing, and their planned
     partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier observations of
-    these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second
-    of tasks that are not planned, if known. `refused`: datastreams that must not be mirrored now, with the
-    reason; they have no tasks meanwhile. `is_whole`: False if there are unreadable datastreams; planned
-    groups that no readable datastream names then keep their tasks. `is_recovered`: the plan was rebuilt
-    because the stored one is unreadable; a plan is published even if it does not differ. `last`: memory of
-    earlier decisions, by group. `awaited`: groups whose loads have been requested. `calm`: reason why only
-    mandatory moves of a group are allowed. `capacities`: task capacity by group.
+    these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second of tasks that
+    are not planned, if known. `refused`: datastreams that must not be mirrored now, with the reason; they
+    have no tasks. `is_whole`: False if there are unreadable datastreams; planned groups without a readable
+    datastream then keep their tasks. `is_recovered`: the plan was rebuilt because the stored one is
+    unreadable; it is published even if unchanged. `last`: incomplete plannings of earlier decisions, by
+    group. `awaited`: groups whose loads have been requested. `calm`: reason why only mandatory moves of a
+    group are allowed, by group. `capacities`: task capacity by group.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -107,7 +107,7 @@ class World:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Mirrored datastreams by group, both sorted by name, without the refused ones."""
+        """Mirrored datastreams by group, sorted by name, without refused ones."""
         return groups_of(datastream for datastream in self.datastreams if datastream.name not in self.refused)
 
     @cached_property
@@ -156,9 +156,9 @@ class Decision:
     """The next plan (None: the current plan stays), its moves, and the reason.
 
     `problems`: groups that could not be planned and keep their tasks. `impossible`: requests that cannot be
-    fulfilled, by identity, with the error. `postponed`: identities of requests left to a later decision.
-    `loads`, `capacities`: inputs of the planned groups. `last`: memory for the next decision, see
-    `World.last`. `move_reasons`: reason of each move. `task_changes`: tasks that a dry run shows.
+    fulfilled, by identity, with the error. `postponed`: ids of requests for a later decision. `loads`,
+    `capacities`: inputs of the planned groups. `last`: input of the next decision, see `World.last`.
+    `move_reasons`: reason of each move. `task_changes`: tasks that a dry run shows.
     """
 
     plan: Plan | None
@@ -176,8 +176,8 @@ class Decision:
 
     @property
     def are_loads_known(self) -> bool:
-        """True if every planned group was planned by measured loads, however old; if False, an absence of
-        moves does not mean that no move would help."""
+        """True if every planned group was planned with measured loads, even if these are old. If False, a
+        plan without moves does not mean that moves would not help."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(report is not None and not report.is_blind for report in reports)
 
@@ -192,7 +192,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """Return the groups whose tasks must be decided again; the planner needs their loads."""
+    """Return the groups that must be planned again; the planner needs their loads."""
     requested = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -204,15 +204,15 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Return whether the plan is incomplete for the group and another planning might improve it."""
+    """Return whether the plan of the group is incomplete and planning again may improve it."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
-    """Return whether the plan has exactly the wanted partitions of the group, within its limits; False if
-    these are unknown."""
+    """Return whether the plan has exactly the wanted partitions of the group within its limits; False if the
+    wanted partitions are unknown."""
     wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
     return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
 
@@ -222,7 +222,8 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task; only of wanted ones if given."""
+    """Return the number of partitions of each task; if wanted partitions are given, only these are
+    counted."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 
@@ -231,8 +232,7 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """Return the memory of incomplete plannings behind this plan. `answered`: groups that were planned
-    now."""
+    """Return the incomplete plannings that led to this plan. `answered`: groups that were planned now."""
     rests = {group: one for group, one in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -245,7 +245,8 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
-    """Return the plan for this world. A group that cannot be planned keeps its tasks and delays no other."""
+    """Return the plan for this world. A group that cannot be planned keeps its tasks and does not affect
+    others."""
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
@@ -293,8 +294,8 @@ def _housed(
     problems: dict[GroupName, Exception],
     now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """Return the tasks with their instances, and the failed requests. A result of the planner that makes
-    placement fail is removed from `group_plans` and recorded as a problem of its group."""
+    """Return the tasks with their instances, and the failed requests. If a result of the planner cannot be
+    placed, it is removed from `group_plans` and recorded as a problem of its group."""
     try:
         return _placed(world, group_plans, now_ms)
     except Exception:  # noqa: BLE001 - the bulkhead around all groups; the loop finds the culprit
@@ -342,7 +343,7 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Return whether loads were requested but are unknown: moves would be guesses."""
+    """Return whether loads were requested but are unknown, so that moves would be guesses."""
     return group in world.loads and world.loads[group].is_blind
 
 
@@ -360,7 +361,7 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the topics that datastreams leave to the other members of their group; None for all topics.
+    """Return the topics that datastreams leave to other members of their group; None means all topics.
     Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
@@ -439,8 +440,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Return groups that keep their tasks without being planned: all their datastreams are paused, or the
-    group may belong to an unreadable datastream."""
+    """Return groups that keep their tasks without being planned, because all their datastreams are paused or
+    the group may belong to an unreadable datastream."""
     named = {datastream.group for datastream in world.datastreams}
     return [
         group

@@ -14,7 +14,7 @@ def quotas_by_task(
 ) -> dict[GroupName, float]:
     """Return the quota of one task of each group in bytes per second; groups without a quota are omitted.
 
-    Tasks carry about the same load, so equal shares waste least. Every instance computes the same shares
+    Tasks have about equal loads, so equal shares waste the least. Every instance computes the same shares
     independently, and their sum never exceeds the quota. Datastreams of one group share the sum of their
     quotas.
     """

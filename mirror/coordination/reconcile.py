@@ -1,13 +1,13 @@
 """Actions of an instance for a plan: lanes to stop, lanes to start, lanes to wait for. Pure.
 
-An instance first announces the epoch that it obeys, the lanes that it is still releasing, and the groups
-whose lanes it may run. Only then does it read the announcements of other instances and start lanes that are
-free. A live instance holds a lane if it may run lanes of its group and either obeys another epoch or lists
-the lane as being released. While an instance of the group obeys a newer epoch, no lane is started: that epoch
-may have given the lane back. So if two instances want the same lane under different epochs, at least one sees
-the other. An instance that is gone holds nothing: its own clock stopped it before its session could expire,
-and the broker rejects its writes once the new owner has written. As a result, no partition ever has two
-owners, and only moved partitions ever stop.
+An instance first publishes its holding: the epoch that it follows, the lanes that it is still releasing, and
+the groups whose lanes it may run. Only then does it read the holdings of other instances, and start lanes
+that no other instance holds. A live instance holds a lane if it may run lanes of its group and either follows
+another epoch or lists the lane as being released. While an instance of the group follows a newer epoch, no
+lane is started, because that epoch may have assigned the lane to it. If two instances want the same lane
+under different epochs, at least one of them therefore sees the other. An instance without a session holds
+nothing: its own clock stopped it before its session could expire, and the broker rejects its writes after the
+new owner has written. A partition therefore never has two owners, and only moved partitions stop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InstanceView:
 
 @dataclass(frozen=True)
 class LaneDuties:
-    """Lanes to stop now, holding to announce before anything is started, and lanes that should be started."""
+    """Lanes to stop now, the holding to publish before any lane is started, and lanes to start."""
 
     stop: tuple[LaneKey, ...]
     holding: Holding
@@ -69,8 +69,8 @@ class LaneSpecs:
 
 
 def duties(view: InstanceView) -> LaneDuties:
-    """Return the duties of an instance. They may be repeated, or interrupted after any step: the next call
-    returns the remaining ones."""
+    """Return the duties of an instance. They are idempotent. If they are interrupted, the next call returns
+    the remaining ones."""
     surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
@@ -82,9 +82,8 @@ def duties(view: InstanceView) -> LaneDuties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Return whether a running lane must be restarted. A new quota reaches a lane while it runs, the ids of
-    its clusters may have been stored since, and an excuse refers to its start: these do not require a
-    restart."""
+    """Return whether a running lane must be restarted. A new quota, newly stored ids of its clusters, and the
+    grace period of its start do not require a restart."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
@@ -102,11 +101,11 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> LaneStarts:
-    """Return the missing lanes that no other instance holds. `others` must be read after our own holding has
-    been announced; None: the instance has not announced anything, so it has not started anything either.
+    """Return the missing lanes that no other instance holds. `others` must be read after our own holding was
+    published. None stands for an instance without a holding, which has not started any lanes.
 
-    `overdue` lanes are taken from instances that are behind, because the broker rejects their writes. They
-    are not taken from an instance that is ahead of us.
+    `overdue` lanes are taken over from instances that follow an older epoch, because the broker rejects their
+    writes. They are not taken over from an instance with a newer epoch.
     """
     start: list[LaneSpec] = []
     waiting: dict[LaneKey, InstanceName] = {}
@@ -129,8 +128,9 @@ def lane_specs(
     """Return every lane that the plan assigns to the instance. `bound`: stored ids of clusters. `first`:
     recorded partitions that existed when a datastream was first planned.
 
-    A partition without a datastream (deleted since the plan), or a paused one, yields no lane. If several
-    datastreams of a group select a partition, the first by name that may copy it determines the spec.
+    There is no lane for a paused partition, or for a partition whose datastream was deleted after the plan.
+    If several datastreams of a group select a partition, the first of them by name that may copy it
+    determines the spec.
     """
     placements = plan.of_instance(instance)
     members: dict[GroupName, list[Datastream]] = {one.group: [] for one in placements}
@@ -159,8 +159,7 @@ def lane_specs(
 
 
 def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
-    """Return the planned partitions of a group that a member copies, without those kept for paused
-    members."""
+    """Return the planned partitions of a group that are being copied, without those of paused members."""
     planned = plan.planned.get(group, frozenset())
     if all(member.status.is_mirrored for member in members):
         return planned

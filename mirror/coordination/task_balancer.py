@@ -10,17 +10,19 @@ from typing import Final, Protocol
 from mirror.model.identifiers import InstanceName, TaskName
 
 _LEAST_GAIN: Final = 0.01
-"""Fraction of the fuller instance's load: an exchange that gains less is not worth two moves."""
+"""Minimum gain of an exchange as a fraction of the fuller instance's load; a smaller gain does not justify
+two moves."""
 
 _MOST_STEPS: Final = 500
 _MOST_COMPARED: Final = 40
-"""Number of tasks of an instance that are compared for an exchange, to bound the time of huge plans."""
+"""Maximum number of tasks of an instance that are considered for an exchange, to bound the time for huge
+plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to place. `instance`: its current instance, if any. `is_pinned`: it stays there while that
-    instance is live."""
+    """A task to place. `instance`: its current instance, if any. `is_pinned`: it stays on that instance while
+    the instance is live."""
 
     task: TaskName
     bytes_per_second: float
@@ -48,12 +50,13 @@ def balance_tasks(
 ) -> dict[TaskName, InstanceName | None]:
     """Return an instance for every task (None if there are no instances).
 
-    A task stays unless its instance is gone, holds more than its share of tasks (ceil of tasks * weight /
-    total weight), or another instance would have less than the floor of its share; then the lightest tasks
-    move. Unplaced tasks go, heaviest first, to the instance with the least load for its weight. Finally,
-    while the fullest instance carries more than `imbalance` times the mean load for its weight, it gives a
-    task to the emptiest or exchanges one with it, if that levels both and relieves the fuller one by
-    `least_gain` bytes per second. Ties are broken by name, so that equal input gives equal output.
+    A task stays unless its instance is gone, its instance has more than its share of tasks (tasks * weight /
+    total weight, rounded up), or another instance would have less than its share rounded down. In these cases
+    the lightest tasks move. Unplaced tasks are assigned in descending order of load, each to the instance
+    with the least load for its weight. Finally, while the fullest instance has more than `imbalance` times
+    the mean load for its weight, it gives a task to the emptiest instance or exchanges tasks with it, if that
+    relieves the fuller one by at least `least_gain` bytes per second. Ties are broken by name, so that equal
+    input gives equal output.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -118,8 +121,8 @@ def _shares(tasks: int, instances: Sequence[WeightedInstance]) -> Mapping[Instan
 
 
 def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Assign unplaced tasks; reserve the last ones for instances below their share, so that no placed task
-    has to move."""
+    """Assign unplaced tasks. The last ones are reserved for instances below their share, so that no placed
+    task has to move."""
     missing = sum(max(0, math.floor(shares[bin_.name]) - len(bin_.tasks)) for bin_ in bins)
     in_order = sorted(unplaced, key=lambda task: (-task.bytes_per_second, task.task))
     for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):
@@ -131,7 +134,8 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Raise every instance to the floor of its share, taking from the instance furthest above its own."""
+    """Raise every instance to its share rounded down, with tasks of the instance that is furthest above its
+    share."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -147,8 +151,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """Level loads in at most one step per task and at most `_MOST_STEPS`. Each step relieves the fuller of
-    two instances, so none is ever undone."""
+    """Level loads in at most one step per task and at most `_MOST_STEPS` steps. Each step relieves the fuller
+    of two instances, so steps are never undone."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -172,8 +176,8 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """Return the task to give, and the task to take in exchange, that minimize the higher of both levels;
-    None if no step relieves the fuller instance by more than `gain`."""
+    """Return the task to give, and the task to get in exchange, for which the higher of both levels is
+    minimal; None if no step relieves the fuller instance by more than `gain`."""
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -186,7 +190,7 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """Return the tasks that are not pinned, by name; if too many, a sample across all loads."""
+    """Return the tasks that are not pinned, by name; if there are too many, a sample across all loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

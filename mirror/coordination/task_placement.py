@@ -19,8 +19,8 @@ from mirror.model.topics import TopicPartition
 @dataclass(frozen=True, slots=True)
 class TaskPlacementRules:
     """`return_delay_ms`: an instance that returns within this time gets its former tasks back. `imbalance`:
-    how far above the mean, for its weight, the load of an instance may be before tasks move for balance
-    alone. `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
+    ratio of an instance's load to the mean load for its weight above which tasks move only for balance.
+    `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
 
     return_delay_ms: int = 0
     imbalance: float = math.inf

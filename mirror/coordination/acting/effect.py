@@ -22,8 +22,8 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Return the effect of the moves of all planned groups. The load of a task before equals its load after,
-    minus arriving and plus departing partitions."""
+    """Return the effect of the moves of all planned groups. The former load of a task is its new load, minus
+    arriving and plus departing partitions."""
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

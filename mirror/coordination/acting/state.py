@@ -1,7 +1,8 @@
 """Stored state of monitors, and its transitions. Pure.
 
-A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures this with its own monotonic
-clock, so clocks are never compared. The lease of a monitor inside an instance also ends with the instance.
+A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures this time with its own
+monotonic clock, so clocks of different machines are never compared. The lease of a monitor inside an instance
+also ends with the instance.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Limit for one day; the oldest are dropped first."""
+"""Maximum number of recorded rebalances of one day; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,13 @@ class ActingState:
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """Return the state with one more act, without those older than a day."""
+        """Return the state with a further rebalance, without those older than a day."""
         kept = [one for one in self.acts if act.time_ms - one.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
-        """Return the datastream of an act among the pending `requests`; None if there is none."""
+        """Return the datastream of a rebalance that is among the pending `requests`; None if there is
+        none."""
         requested = {(request.group, request.requested_ms) for request in requests}
         return next((act.datastream for act in self.acts if (act.group, act.time_ms) in requested), None)
 
@@ -76,7 +78,7 @@ def document_of(state: ActingState) -> dict[str, Any]:
 
 
 def state_of(document: Mapping[str, Any]) -> ActingState:
-    """Parse a state. Unknown fields are ignored: a newer version may have written them. Raises
+    """Parse a state. Unknown fields, which a newer version may have written, are ignored. Raises
     InvalidRequest."""
     switch = bounds.mapping("switch", bounds.field(document, "switch"))
     lease = bounds.field(document, "lease")

@@ -41,8 +41,8 @@ _ADVICE: Final = "a monitor may act only on evaluations made under its current l
 
 
 class ActingStore:
-    """Shared state of monitors. All instances see the same state except for lease expiry, which each measures
-    from the moment when it first saw the latest renewal."""
+    """Shared state of monitors. All instances see the same state. Only the expiry of the lease is measured by
+    each instance, from the time at which it first saw the latest renewal."""
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes
@@ -57,13 +57,13 @@ class ActingStore:
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """Return the datastream of a monitor's rebalance request that no plan has answered yet."""
+        """Return the datastream with a rebalance requested by a monitor that has no plan yet."""
         waiting = [one for one in self._requests.waiting() if isinstance(one, RebalanceRequest)]
         return state.waiting(waiting)
 
     def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
-        """Renew the lease of this holder, or take it if it is free. The returned state may contain the lease
-        of another monitor. `live`: returns the sequences of live instances. Raises Unreachable."""
+        """Renew the lease of this monitor, or acquire the lease if it is free. The returned state may contain
+        the lease of another monitor. `live`: returns the sequences of live instances. Raises Unreachable."""
 
         def held(state: ActingState) -> ActingState:
             found = state.lease
@@ -90,8 +90,8 @@ class ActingStore:
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
-        """Request a rebalance for the monitor that holds the lease; return the request's identity. Raises
-        IllegalTransition if it does not hold the lease, rebalances are switched off or another one is
+        """Request a rebalance for the monitor that owns the lease, and return the id of the request. Raises
+        IllegalTransition if the monitor does not own the lease, rebalances are switched off or another one is
         pending; Unreachable."""
         act = MonitorAct(name, request.group, request.requested_ms)
         for _ in range(_ATTEMPTS):
@@ -145,8 +145,8 @@ class ActingStore:
         raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """Return the state with its version; None if there is none yet. An unreadable state forbids acting
-        until an operator allows it again."""
+        """Return the state with its version; None if there is none yet. If the state is unreadable,
+        rebalances are forbidden until an operator allows them again."""
         try:
             node = self._nodes.read(znodes.ACTING)
         except NotFound:

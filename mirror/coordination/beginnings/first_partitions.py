@@ -1,7 +1,7 @@
 """Partitions that existed when a datastream was first planned.
 
-Only these may start at their end. All records of a partition that appears later were written after the
-datastream was created, so it is copied from its beginning. Pure.
+Only these partitions may start at their end. All records of later partitions were written after the
+datastream was created, so they are copied from their beginning. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 @dataclass(frozen=True)
 class FirstPartitions:
     """Partition counts by topic. `since_ms`: creation time of the datastream, 0 if unknown. `selection`:
-    topics that it mirrored then."""
+    topic selection of the datastream at that time."""
 
     since_ms: int
     selection: TopicSelection
@@ -44,8 +44,8 @@ def first_partitions(
 ) -> FirstPartitions:
     """Return the record to store. `topics`: all topics of the source. `known`: the record so far.
 
-    A datastream created again under the same name gets a new record. An update that selects other topics adds
-    those that were not mirrored before.
+    A datastream that is created again with the same name gets a new record. An update that selects further
+    topics adds these to the record.
     """
     selection = datastream.selection
     selected = {topic: count for topic, count in topics.items() if selection.matches(topic)}
@@ -58,8 +58,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start that applies to its partition. `first`: None, or the record of an
-    earlier datastream with the same name, if this is the first start."""
+    """Return the lane with the start position for its partition. `first`: recorded partitions. At the first
+    start it is None, or the record of an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

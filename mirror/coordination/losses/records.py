@@ -1,4 +1,5 @@
-"""Records that accompany a definition, for a restored datastream: ZooKeeper has lost them as well."""
+"""Records about a datastream that ZooKeeper has lost together with its definition, and that a restored
+datastream needs."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ class RestoredRecords:
 
     def begin(self, datastream: Datastream) -> None:
         """Make partitions without a checkpoint start at their earliest record, even if the datastream started
-        at the end: its initial partitions are unknown, and copying too much is better than skipping
+        at `latest`. Its initial partitions are unknown, and copying too much is better than skipping
         records."""
         if begins_at_end(datastream):
             self._beginnings.record(datastream, {})
 
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
-        """Record the destination topics that its group has written. They count as created for it unless it
-        adopts topics. Raises VersionConflict, InvalidRequest."""
+        """Record the destination topics that the group of a datastream has written. They count as created by
+        Headrace unless the datastream adopts topics. Raises VersionConflict, InvalidRequest."""
         record = self._made if datastream.adopts is False else self._adopted
         for attempt in range(_ATTEMPTS):
             try:

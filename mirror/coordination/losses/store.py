@@ -31,8 +31,8 @@ class LostStore:
         self._deletions = Deletions(nodes)
 
     def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
-        """Return all lost definitions by name, omitting and logging damaged ones; the watch fires when one is
-        added or removed."""
+        """Return all lost definitions by name. Damaged ones are omitted and logged. The watch fires when a
+        definition is added or removed."""
         children = self._nodes.children(znodes.LOST, watch)
         present = (
             self._nodes.read_present([f"{znodes.LOST}/{child}" for child in children]) if children else {}
@@ -53,10 +53,10 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> bool:
-        """Store lost definitions that were not deleted; return False if any needs another call.
+        """Store lost definitions that were not deleted; return False if another call is needed.
 
-        Of two with the same name, the later creation wins. A definition that another instance drops at the
-        same time is not stored.
+        If two have the same name, the one created later is kept. A definition that another instance drops at
+        the same time is not stored.
         """
         return sum(self._publish(datastream) for datastream in datastreams) == len(datastreams)
 
@@ -80,8 +80,8 @@ class LostStore:
             self._nodes.delete(_path(name))
 
     def forget(self, lost: StoredDatastream) -> None:
-        """Drop one permanently: instances that still know it consider it deleted. Raises NotFound,
-        VersionConflict."""
+        """Drop a lost definition permanently. Instances that still know it consider it deleted. Raises
+        NotFound, VersionConflict."""
         one = lost.datastream
         for attempt in range(_ATTEMPTS):
             deletion = self._deletions.changes(one.name, created_ms_of(one))

@@ -25,7 +25,8 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""Limit equal to that of pending requests, so that every outcome is found even if all end at once."""
+"""Maximum number of outcomes. It equals that of pending requests, so that every outcome is found even if all
+requests end at once."""
 
 OUTCOMES_OF_GROUP: Final = 50
 """Limit of outcomes of each group."""
@@ -37,17 +38,15 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the
-    identity is not a valid id, so that no client can request it: the queue entry was not created by
-    Headrace."""
+    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the id is
+    invalid, because then Headrace did not create the queue entry and no client knows it."""
     if operation is None or not OPERATION_ID.fullmatch(operation.identity):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
-    """Return a function that creates the outcome of a request dropped in favour of a newer one of its
-    group."""
+    """Return a function that creates the outcome of a request that a newer request of its group replaces."""
 
     def entries(request: Request) -> tuple[NextNode, ...]:
         sentence = f"replaced by newer requests: the limit is {MOST_OF_GROUP} pending requests per group"
@@ -66,7 +65,7 @@ class OutcomeStore:
         self._folder = znodes.ChildrenCache(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Return stored outcomes, newest first, omitting and logging damaged ones."""
+        """Return stored outcomes, newest first. Damaged ones are omitted and logged."""
         known = {node: one for node, one in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)}
         dropped = set(_surplus(known))
         kept = [one for node, one in reversed(known.items()) if node not in dropped]

@@ -15,8 +15,8 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """Result of a request. `decision`: to be published; None if there is nothing to publish; `failure`:
-    error."""
+    """Result of a request. `decision`: decision to publish; None if there is nothing to publish. `failure`:
+    error, if any."""
 
     request: ApplyRequest
     decision: Decision | None = None
@@ -44,7 +44,7 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
-    """Return the result of an apply request. The plan may be in force already if a leader failed after
+    """Return the result of an apply request. The plan may already be the current one if a leader failed after
     publishing it."""
     if _is_in_force(proposal, world.plan):
         return Application(request)

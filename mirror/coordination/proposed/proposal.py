@@ -29,8 +29,8 @@ _LONGEST: Final = 1_000
 @dataclass(frozen=True)
 class Proposal:
     """The next plan after epoch `epoch`, for one group. `placed`: new or changed tasks; `gone`: removed
-    tasks. `definitions` and `wanted`: inputs of the plan. `shown`: its presentation to users. `asked_by`:
-    user who applied it; None if not applied yet."""
+    tasks. `definitions` and `wanted`: inputs of the plan. `shown`: description for REST. `asked_by`:
+    principal who applied it; None if not applied yet."""
 
     group: GroupName
     epoch: Epoch
@@ -62,7 +62,7 @@ def fingerprint(members: Sequence[Datastream]) -> str:
 def changes_since(
     proposal: Proposal, plan: Plan, members: Sequence[Datastream], wanted: frozenset[TopicPartition] | None
 ) -> list[str]:
-    """Return the differences to the world of the proposal. `wanted`: None if unknown."""
+    """Return the differences from the inputs of the proposal. `wanted`: None if unknown."""
     found = []
     if plan.epoch != proposal.epoch:
         found.append(f"current plan: epoch {plan.epoch}, expected {proposal.epoch} ({plan.reason})")

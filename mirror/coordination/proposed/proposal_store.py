@@ -68,7 +68,7 @@ class ProposalStore:
             raise DamagedState(f"znode {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
-        """Queue the application of a proposal, which happens only once, and return the queued request. Raises
+        """Queue a request to apply a proposal, which is possible only once, and return the request. Raises
         AlreadyExists."""
         proposal = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(proposal), stored.version)

@@ -1,4 +1,4 @@
-"""Index of topic selections that finds those matching a topic without testing every selection."""
+"""Index of topic selections, to find the selections that match a topic without testing all of them."""
 
 from __future__ import annotations
 

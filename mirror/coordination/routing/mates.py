@@ -1,6 +1,6 @@
 """Conflicting settings of datastreams that share tasks, and the setting that applies. Pure.
 
-Creations and changes with such a conflict are rejected. Two concurrent ones can still introduce it.
+Creations and changes with such a conflict are rejected. Two concurrent changes can still cause it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
-    """Return the conflict of each datastream with an older one of its group, and the setting that applies.
-    `datastreams`: oldest first."""
+    """Return the conflict of each datastream with an older datastream of its group, and the setting that
+    applies. `datastreams`: oldest first."""
     groups: dict[GroupName, list[Datastream]] = {}
     for one in datastreams:
         groups.setdefault(one.group, []).append(one)
@@ -37,7 +37,7 @@ def other_consumer_group(datastream: Datastream, other: Datastream) -> str:
 def _limits(
     datastream: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]
 ) -> Iterator[str]:
-    """Yield the conflict of limits. Each datastream is valid alone: only the minimum of one can exceed the
+    """Yield the conflict of limits. Each single datastream is valid, but the minimum of one can exceed the
     maximum of another."""
     for other in older:
         if bounds := impossible_limits((datastream.limits, other.limits)):

@@ -1,9 +1,9 @@
 """Topic names to check for loops and doubled copies when a datastream is created. Pure.
 
-Copies have longer names than their source: names that copying may turn into one another share a stem. Names
-with other stems can neither return through the new datastream nor be written by it twice, so they need not be
-examined. This holds only if every template is `*` or a prefix, and no prefix starts with another: then every
-name has exactly one stem, regardless of its route.
+Copying adds prefixes to topic names. Names that differ only in such prefixes share a stem. Topics with other
+stems can neither return through the new datastream nor be written by it twice, so they need not be checked.
+This holds only if every destination name is `*` or a prefix, and no prefix starts with another prefix. Then
+every name has exactly one stem.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Way = tuple[str, str, TopicNaming]
 """Source cluster, destination cluster, and naming at the destination."""
 
 _MOST_FORMS: Final = 64
-"""Limit of the names that repeated copying may give to one topic; each is tested."""
+"""Maximum number of names that repeated copying may give to one topic. Each name is tested."""
 _MOST_STEMS: Final = 100
-"""Limit of the endings that names are compared with."""
+"""Maximum number of suffixes with which names are compared."""
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Return the names that share a stem with a name that the new datastream may ever select.
+    """Return the names that share a stem with any name that the new datastream can select.
 
-    `ways`: ways of all datastreams that can bring records back, including the new one. Returns all names if
-    stems are ambiguous or if there are too many paths through the clusters.
+    `ways`: source, destination and naming of all datastreams that can bring records back, including the new
+    one. Returns all names if stems are ambiguous or there are too many paths through the clusters.
     """
     ways = frozenset(ways)
     prefixes = _prefixes(ways)
@@ -43,7 +43,7 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
-    """Return the prefixes that templates add to a name; None if a name may have several stems."""
+    """Return the prefixes that destination names add; None if a name may have several stems."""
     before = set()
     for _, _, naming in ways:
         prefix, suffix = naming.template.split(PLACEHOLDER)
@@ -72,8 +72,8 @@ def _stem(name: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _forms(ways: frozenset[Way]) -> frozenset[str] | None:
-    """Return the prefixes that repeated copying may add to a topic's name. No record reaches a cluster twice,
-    except by one copy within it. None if there are too many prefixes."""
+    """Return the prefixes that repeated copying may add to a topic's name. A path visits each cluster only
+    once, except for one copy within a cluster. None if there are too many prefixes."""
     onward: dict[str, list[tuple[str, str]]] = {}
     for source, destination, naming in ways:
         onward.setdefault(source, []).append((destination, naming.template.removesuffix(PLACEHOLDER)))

@@ -1,17 +1,18 @@
 """Topics that a datastream must not copy: records would return, or another datastream writes the copy. Pure.
 
-A place is a topic on one cluster. Each datastream leads from every place that it selects to the place given
-by its naming. Chains of places are followed backwards by name alone, so that the result depends on the
-definitions and not on the topics that exist at the moment. Three rules apply:
+A place is a topic on one cluster. Each datastream leads from every selected place to the place given by its
+destination name. Chains of places are followed backwards by name, so the result depends only on definitions
+and not on existing topics. Three rules apply:
 
-1. Records that may come from a cluster are never copied back to it: no loops, and no names that grow forever.
-   Within one cluster a topic is therefore copied once, and its copy is not copied there again.
+1. Records are never copied back to a cluster that they may have come from. This prevents loops, and names
+   that grow forever. Within one cluster a topic is therefore copied only once, and its copy is not copied
+   again.
 2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
 3. Headrace's own topics are never destinations.
 
-If two datastreams conflict, the one created later yields, by name if both were created at the same time; a
-shared destination stays with the datastream that writes it already. A loop through renamed topics is cut
-where a renamed topic would return, regardless of age.
+If two datastreams conflict, the one created later must not copy; if both were created at the same time, names
+decide. A destination topic stays with the datastream that already writes it. A loop through renamed topics is
+cut where a renamed topic would return, regardless of age.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Route:
 
     @property
     def copies_onto_itself(self) -> bool:
-        """True if every topic would be its own destination."""
+        """True if every topic would be copied onto itself."""
         return self.source == self.destination and self.datastream.naming.is_identity
 
     @property
@@ -58,8 +59,8 @@ class Route:
 
 @dataclass
 class _TopicNode:
-    """State of one topic name on all clusters. `origins`: by cluster, the clusters that its records may come
-    from, each with the datastream that brings them. `reasons`: reason by datastream that must not copy the
+    """State of one topic name on all clusters. `origins`: for each cluster, the clusters that its records may
+    come from, with the datastream that copies them. `reasons`: reasons of datastreams that must not copy the
     topic. `taken`: routes that copy it."""
 
     origins: dict[str, dict[str, DatastreamName]] = field(default_factory=dict)
@@ -98,8 +99,8 @@ class ReturningTopics:
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _TopicNode:
-        """Return the place of a topic. The recursion visits shorter names: every naming but `*` makes names
-        longer, so it ends."""
+        """Return the state of a topic name. The recursion ends because it visits shorter names: every
+        destination name except `*` makes names longer."""
         if topic not in self._places:
             place = _TopicNode()
             for (source, destination, naming), alike in self._renaming.items():
@@ -116,7 +117,7 @@ class ReturningTopics:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _TopicNode
     ) -> None:
-        """Add the origins that a name receives from a shorter one, through the first suitable route. `alike`:
+        """Add the origins that a name gets from a shorter name through the first suitable route. `alike`:
         routes that select the shorter name and differ only in their expressions."""
         for route in alike:
             # A chain of copies within a cluster may remain from a deleted definition.
@@ -127,7 +128,7 @@ class ReturningTopics:
                 return
 
     def _take(self, route: Route, place: _TopicNode) -> None:
-        """Let a route copy the name, unless records would return through it or through an older route."""
+        """Allow a route to copy the name, unless records would return through this route or an older one."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -157,7 +158,7 @@ def _returning(route: Route, through: DatastreamName) -> str:
 
 
 def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """Return the origins including a route that keeps the name."""
+    """Return the origins, extended by a route that keeps the name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [one for one in (*place.taken, route) if one.datastream.naming.is_identity]
     is_changing = True
@@ -173,7 +174,7 @@ def _spread(place: _TopicNode, route: Route) -> dict[str, dict[str, DatastreamNa
 
 
 def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
-    """Return, by cluster, every cluster that its records can reach, including itself."""
+    """Return, for each cluster, all clusters that its records can reach, including itself."""
     clusters = {cluster for route in routes for cluster in (route.source, route.destination)}
     onward: dict[str, set[str]] = {cluster: set() for cluster in clusters}
     for route in routes:
@@ -193,7 +194,7 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 class RouteVerdict:
     """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
     `left_out`: by datastream, topics that it must not copy, with the reason. `remarks`: conflicts that do not
-    stop copying. `waiting`: by datastream, topics that are not copied yet, or only in part."""
+    stop copying. `waiting`: by datastream, topics that are not copied yet, or only partly."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
@@ -241,8 +242,8 @@ class RouteJudge:
     def foreseen(
         self, topics: Mapping[DatastreamName, Collection[str]]
     ) -> Mapping[DatastreamName, Collection[str]]:
-        """Return the topics that each datastream will select once all possible copies exist. Copies that
-        cannot return are not followed."""
+        """Return the topics that each datastream will select when all possible copies exist. Copies that
+        cannot return are ignored."""
         around = self._returns.routes
         found = {name: set(chosen) for name, chosen in topics.items()}
         fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
@@ -265,8 +266,8 @@ class RouteJudge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Return the datastreams from whose destination records can reach their source; only these can form a
-    loop."""
+    """Return the datastreams whose records can get from their destination back to their source. Only these
+    can form a loop."""
     reached = _reachable(routes)
     return frozenset(route.datastream.name for route in routes if route.source in reached[route.destination])
 
@@ -278,8 +279,8 @@ _ONTO_ITSELF: Final = (
 
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
-    """Return the members of a group that differ from its oldest member in source, destination or naming:
-    lanes are identified by group and partition, so two sources would use the same names. `routes`: oldest
+    """Return the members of a group that differ from its oldest member in source, destination or naming.
+    Lanes are identified by group and partition, so two sources would use the same names. `routes`: oldest
     first."""
     first: dict[GroupName, Route] = {}
     refused = {}

@@ -1,4 +1,4 @@
-"""Reason why a partition changes its task or instance: that of the planning step that moved it. Pure."""
+"""Reason why a partition changes its task or instance, from the planning step that moved it. Pure."""
 
 from __future__ import annotations
 

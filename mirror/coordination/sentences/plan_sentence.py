@@ -55,7 +55,7 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Return a phrase each about the instances that left, are leaving or returned."""
+    """Return a phrase about each kind of instances: those that left, are leaving, or returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {one.name for one in live}
     leaving = {one.name for one in live if one.is_leaving}

@@ -1,4 +1,4 @@
-"""Reason why a plan adds or removes a task: that of the step that did it. Pure."""
+"""Reason why a plan adds or removes a task, from the step that did it. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def task_changes(
     group_plans: Mapping[GroupName, GroupPlan],
     requests: Sequence[MoveRequest] = (),
 ) -> tuple[TaskChange, ...]:
-    """Return every added and every removed task with its reason, by group. `tasks`: those of the next plan.
+    """Return every added and every removed task with its reason, by group. `tasks`: tasks of the next plan.
     `requests`: fulfilled requests to move partitions to an instance."""
     after: dict[GroupName, list[TaskPlacement]] = {}
     for task in tasks:

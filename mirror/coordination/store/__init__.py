@@ -1,6 +1,6 @@
-"""State machine behind the node stores that need no ZooKeeper: pure, deterministic, fed by a log of commands.
+"""State machine of node stores without ZooKeeper: pure, deterministic, driven by a log of commands.
 
-`apply` of `machine.py` maps a state and a command to the next state and a result; two replicas that apply the
+`apply` of `machine.py` maps a state and a command to the next state and a result. Replicas that apply the
 same commands have equal states. `codec.py` turns commands and states into bytes, `session.py` offers
 `ports.NodeStore` on top of any log. Imports ports, model and errors. Read `commands.py`, then `machine.py`.
 """

@@ -1,7 +1,7 @@
 """Bytes of commands and states.
 
-A record is one line of JSON followed by the data of its nodes, whose lengths the line names. A state is
-a list of records: its head, its nodes in records of about `_CHUNK` bytes, and its end.
+A record is a line of JSON followed by the data of its nodes. The line contains their lengths. A state is a
+list of records: a head, nodes in records of about `_CHUNK` bytes, and an end.
 """
 
 from __future__ import annotations

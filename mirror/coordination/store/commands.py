@@ -25,8 +25,8 @@ class EphemeralNode:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Deletion of a node without children, of the given version unless that is None. A missing node is not an
-    error."""
+    """Deletion of a node without children. If a version is given, the node must have it. A missing node is
+    not an error."""
 
     path: str
     version: int | None = None
@@ -51,7 +51,7 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Sign of life of a session. Numbers rise; an older one changes nothing."""
+    """Heartbeat of a session. Numbers increase; an older number has no effect."""
 
     session: str
     number: int
@@ -61,8 +61,8 @@ class Heartbeat:
 class EndSession:
     """End a session and delete its ephemeral nodes.
 
-    `heartbeat`: end it only if this is the number of its last heartbeat, so that a late heartbeat and an
-    expiry exclude each other; None to end it in any case.
+    `heartbeat`: end the session only if this is the number of its last heartbeat, so that a late heartbeat
+    and an expiry exclude each other. None: end it unconditionally.
     """
 
     session: str
@@ -94,27 +94,27 @@ class RefusalKind(StrEnum):
     INVALID = "invalid"
     NO_SESSION = "no-session"
     ALIVE = "alive"
-    """The session that was to be ended has sent a later heartbeat."""
+    """The session to be ended has sent a later heartbeat."""
     FORGOTTEN = "forgotten"
-    """The request is older than all remembered results, so that it may have been applied before."""
+    """The request is older than all stored results, so it may have been applied before."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRefusal:
-    """CommandRefusal of a command, which then changed nothing. `path`: node of the failed operation."""
+    """Refusal of a command, which had no effect. `path`: node of the failed operation."""
 
     kind: RefusalKind
     path: str = ""
 
 
 Answer = str | int | None
-"""Result of one operation: the path of a created node, the version of a written one, None of others."""
+"""Result of one operation: the path of a created node, the version of a written node, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Paths for which watches fire. `data`: created, written or deleted nodes; `children`: nodes that were
-    created or deleted, and their parents."""
+    """Paths whose watches fire. `data`: created, written or deleted nodes; `children`: created or deleted
+    nodes, and their parents."""
 
     data: frozenset[str] = frozenset()
     children: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """The state machine: `apply(state, command)` returns the next state and the result.
 
-No clock, no randomness, no I/O, and no order that depends on hashes: replicas that apply the same commands
-have equal states. A state is never modified, so a snapshot of it can be written while the next commands are
+It uses no clock, no randomness, no I/O, and no order that depends on hashes, so replicas that apply the same
+commands have equal states. States are immutable, so a snapshot can be written while the next commands are
 applied.
 """
 
@@ -33,13 +33,14 @@ from mirror.coordination.store.tree import Draft, TreeNode, is_valid, names_of, 
 from mirror.model.nodes import NewNode, NextNode, NodeDeletion, NodeWrite
 
 REMEMBERED: Final = 256
-"""Number of results remembered for each session: more than a client has requests under way."""
+"""Number of results stored for each session, which exceeds the number of requests that a client has in
+flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session. `ephemerals`: paths of its nodes. `results`: remembered results by request;
-    `forgotten`: highest request whose result is no longer remembered."""
+    """An open session. `ephemerals`: paths of its nodes. `results`: stored results by request; `forgotten`:
+    highest request whose result is no longer stored."""
 
     heartbeat: int = 0
     ephemerals: frozenset[str] = frozenset()
@@ -57,7 +58,7 @@ class State:
 
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
-    """Apply a command. A refused command changes nothing but the remembered results of its session."""
+    """Apply a command. A refused command changes only the stored results of its session."""
     following = replace(state, applied=state.applied + 1)
     match command:
         case OpenSession(session):
@@ -127,7 +128,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
 
 
 class _Impossible(Exception):
-    """An operation is refused, and with it its whole command."""
+    """An operation, and therefore its whole command, is refused."""
 
     def __init__(self, kind: RefusalKind, path: str) -> None:
         super().__init__(kind, path)

@@ -25,7 +25,7 @@ FiredWatch = tuple[str, Watch]
 
 
 class StateReplica:
-    """The latest state, and the watches that wait for a change of it."""
+    """The latest state, and the watches on it."""
 
     def __init__(self, state: State | None = None) -> None:
         self._state = state or State()
@@ -46,8 +46,8 @@ class StateReplica:
         *,
         waits: bool = True,
     ) -> TreeNode | None:
-        """Return a node, None if it is missing, and set the watch at the same moment. `waits`: also set the
-        watch on a missing node. Raises SessionLost."""
+        """Return a node (None if it is missing), and set the watch atomically. `waits`: set the watch even on
+        a missing node. Raises SessionLost."""
         with self._lock:
             if session not in self._state.sessions:
                 raise SessionLost("the session with the coordination store has ended")
@@ -70,7 +70,7 @@ class StateReplica:
         return fired
 
     def forget(self, session: str | None = None) -> list[FiredWatch]:
-        """Remove the watches of a session, or of all, and return them."""
+        """Remove and return the watches of one session or of all sessions."""
         with self._lock:
             before = self._watches
             self._watches, removed = {}, list[FiredWatch]()

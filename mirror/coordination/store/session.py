@@ -39,8 +39,8 @@ class CommandLog(Protocol):
         ...
 
     def submit(self, command: Command) -> Result:
-        """Append a command, and return its result once it is durable. Raises Unreachable if the command could
-        not be appended, or if its fate is unknown."""
+        """Append a command, and return its result when it is durable. Raises Unreachable if the command could
+        not be appended, or if that is unknown."""
         ...
 
     def sync(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class TreeNode:
     """One node. Only the draft that created or copied it may modify it.
 
-    `owner`: session of an ephemeral node, else empty. `next_number`: of the next sequential child.
+    `owner`: session of an ephemeral node, else empty. `next_number`: number of the next sequential child.
     """
 
     data: bytes = b""
@@ -26,7 +26,7 @@ def names_of(path: str) -> list[str]:
 
 
 def is_valid(path: str) -> bool:
-    """Return whether a node other than the root can have this path, by the rules of ZooKeeper."""
+    """Return whether ZooKeeper allows this path for a node other than the root."""
     if not path.startswith("/") or "\0" in path:
         return False
     try:
@@ -63,7 +63,7 @@ def walk(root: TreeNode, path: str = "") -> Iterator[tuple[str, TreeNode]]:
 
 
 class Draft:
-    """Next version of a tree. `root` is its root; the former tree stays as it was."""
+    """Next version of a tree, with the root `root`. The former tree is not modified."""
 
     def __init__(self, root: TreeNode) -> None:
         self._owned: dict[int, TreeNode] = {}

@@ -1,5 +1,5 @@
-"""Ids of clusters by the names that definitions use. They are stored, so that two names of one cluster are
-recognized even while it does not respond.
+"""Ids of clusters by the names that definitions use. Ids are stored, so that two names of one cluster are
+recognized even while the cluster does not respond.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Store the id that the cluster reports now. Of two concurrent writes one suffices."""
+        """Store the id that the cluster reports now. Of two concurrent writes, one is sufficient."""
         path, data = znodes.short_child(self._parent, cluster), identity.encode()
         with suppress(AlreadyExists, VersionConflict):
             try:
@@ -42,8 +42,8 @@ class ClusterIds:
 
 
 class BoundClusters:
-    """Ids of the only clusters that the service reads and writes under their names: those seen first, or
-    accepted last. Thread-safe."""
+    """Ids of the clusters that the service reads and writes under each name: the id seen first, or accepted
+    last. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -54,7 +54,7 @@ class BoundClusters:
         return self._ids.get(cluster) or ""
 
     def bind(self, cluster: ClusterRef, identity: str) -> str:
-        """Return the bound id; bind this one if there is none."""
+        """Return the bound id; if there is none, bind and return this id."""
         known = self.get(cluster)
         if known or not identity:
             return known
@@ -74,8 +74,8 @@ class BoundClusters:
 
 
 class KnownClusters:
-    """Names that may belong to one cluster, by all known ids of each: the bound one, and the one that the
-    cluster last reported. Thread-safe."""
+    """Detection of names that may belong to the same cluster, by all known ids of each name: the bound id,
+    and the id that the cluster last reported. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self.bound = BoundClusters(nodes)

@@ -40,7 +40,7 @@ class StoredDatastream:
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
     """A definition that cannot be parsed, and the reason. `last`: latest version that this process could
-    parse; its running lanes continue."""
+    parse. Running lanes continue."""
 
     name: DatastreamName
     problem: str
@@ -64,7 +64,7 @@ class Definitions:
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Effective definitions by name; of a damaged one, its last readable version."""
+        """Effective definitions by name. For a damaged definition this is its last readable version."""
         known = [one.datastream for one in self.readable]
         last = [one.last for one in self.damaged if one.last is not None]
         return tuple(sorted([*known, *last], key=lambda one: one.name) if last else known)
@@ -83,7 +83,7 @@ class DefinitionStore:
         self._deletions = Deletions(nodes)
 
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
-        """Return all names, sorted; the watch fires when one is added or removed."""
+        """Return all names, sorted. The watch fires when a name is added or removed."""
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
@@ -112,8 +112,8 @@ class DefinitionStore:
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Return the existing ones of these definitions, readable or damaged, in one batch. `watch_of`:
-        returns the watch to leave at a definition, by name."""
+        """Return those of these definitions that exist, readable or damaged, in one batch. `watch_of`:
+        returns the watch for a definition, by name."""
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
         present = self._nodes.read_present(list(paths), of_path)
@@ -137,8 +137,8 @@ class DefinitionStore:
         return guard
 
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
-        """Store a new definition and return it. The key of its `creation` is recorded with it: a key belongs
-        to one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
+        """Store a new definition and return it. The key of its `creation` is recorded too: a key belongs to
+        one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
         KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does not fit into a
         znode."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
@@ -160,8 +160,9 @@ class DefinitionStore:
                 return StoredDatastream(datastream, 0)
 
     def _note_of(self, creation: Creation, name: DatastreamName) -> NodeChange:
-        """Return the change that assigns a key to a datastream unless another one has it. A definition that
-        was damaged may have left a record behind. Raises KeyReused."""
+        """Return the change that assigns a key to a datastream, unless another datastream has the key.
+        Records of definitions that were damaged when they were removed may remain and are replaced. Raises
+        KeyReused."""
         path, data = _note_path(creation), name.encode()
         try:
             node = self._nodes.read(path)
@@ -222,7 +223,7 @@ class DefinitionStore:
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
-        """Return the deletion of a definition's key record, which frees the key."""
+        """Return the change that deletes the key record of a definition, and so releases the key."""
         if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
             return ()
         path = _note_path(found.datastream.creation)
@@ -242,12 +243,12 @@ def _note_path(creation: Creation) -> str:
 
 
 def taken(name: DatastreamName) -> AlreadyExists:
-    """Return the error for a creation under an existing name."""
+    """Return the error for a creation with an existing name."""
     return AlreadyExists(f"datastream {name} already exists", advice="choose another name or delete it first")
 
 
 class DefinitionCache:
-    """Cache of all definitions; only changed ones are read again. Usable from any thread.
+    """Cache of all definitions. Only changed definitions are read again. Usable from any thread.
 
     `wake` is called, from any thread, after a change.
     """
@@ -266,13 +267,13 @@ class DefinitionCache:
         self._listings = 0
 
     def all(self) -> Definitions:
-        """Return all definitions. Raises errors of the reads; the next call continues where they failed."""
+        """Return all definitions. Raises errors of the reads; the next call reads the missing ones."""
         with self._lock:
             return self._all()
 
     def newest(self) -> Definitions:
-        """Return all definitions, including everything created or removed before this call. Concurrent
-        callers that wait for one listing share the next."""
+        """Return all definitions, including all changes before this call. Concurrent callers share one
+        listing."""
         before = self._listings
         with self._lock:
             if self._listings == before:
@@ -284,7 +285,7 @@ class DefinitionCache:
         self._changed.put(name)
 
     def look_again(self) -> None:
-        """Invalidate everything read so far, except the last readable versions of damaged definitions."""
+        """Invalidate the cache, except for the last readable versions of damaged definitions."""
         with self._lock:
             self._are_names_stale = True
             self._stale.update(self._known)
@@ -333,7 +334,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A watch. Equal for the same node, so that it is registered only once."""
+    """A watch. Watches of the same node are equal, so that only one is registered."""
 
     changed: queue.SimpleQueue[DatastreamName | None]
     name: DatastreamName | None
@@ -377,7 +378,7 @@ def _path(name: str) -> str:
 
 
 def _paths(name: str) -> tuple[str, ...]:
-    """Return the possible paths of a definition: its own znode, or one created by hand."""
+    """Return the possible paths of a definition: its own znode, or a manually created one."""
     own = _path(name)
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()

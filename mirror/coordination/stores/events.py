@@ -25,23 +25,24 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Limit of stored publications (a plan with its moves is one) about several groups, or none."""
+"""Maximum number of stored publications that concern several groups or none. A plan with its moves is one
+publication."""
 
 KEPT_OF_GROUP: Final = 50
-"""Limit of stored publications of each group, or of a datastream with a different name."""
+"""Maximum number of stored publications of each group, or of a datastream whose name differs from that of its
+group."""
 
 MOST_KEPT: Final = 1_000
 """Limit of stored publications of all groups."""
 
 _TRIMMED_EVERY: Final = 20
-"""Number of publications of one instance, stored with the change they report, after which the log is
-trimmed."""
+"""Number of publications that one instance stores with a change before it trims the log."""
 
 MOVES_SHOWN: Final = 500
-"""Limit of moves of one plan that are reported individually; the plan's sentence has the total."""
+"""Maximum number of moves of one plan that are reported individually. The event of the plan has the total."""
 
 _READ_AT_ONCE: Final = 100
-"""Publications per request, because reading one after another would take minutes on a slow ZooKeeper."""
+"""Number of publications per read. Reading them one by one would take minutes on a slow ZooKeeper."""
 _MOST_READ: Final = 100_000
 """Limit of events of one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
@@ -83,8 +84,8 @@ class EventLog:
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after storing an entry with a frequent
-        change: listing the log every time would cost more than the change."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after an entry was stored with a frequent
+        change, because listing the log every time would cost more than the change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
@@ -115,8 +116,8 @@ class EventLog:
     def publications(
         self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
     ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """Return all publications by number, oldest first, reading only those missing in `known`. The watch
-        fires when one is added or dropped."""
+        """Return all publications by number, oldest first. Only publications that are missing in `known` are
+        read. The watch fires when a publication is added or dropped."""
         nodes = {int(node[2:]): f"{znodes.EVENTS}/{node}" for node in self._publications(watch)}
         unknown = [path for number, path in nodes.items() if number not in known]
         found: dict[str, Node] = {}
@@ -135,7 +136,8 @@ class EventLog:
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream to whose limit a publication counts; empty for several or none."""
+    """Return the group or datastream to whose limit a publication counts; empty if it concerns several or
+    none."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 
@@ -172,9 +174,9 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """Return one event for the plan, one for each lost instance that it replaces, one for each changed group
-    with the reasons for its tasks, and one for each of the first `MOVES_SHOWN` moves. `loads`: bytes
-    per second of moved partitions, if known; `reasons`: reason of each move."""
+    """Return the events of a plan: one for the plan, one for each lost instance whose tasks it moves, one for
+    each changed group with the reasons for its tasks, and one for each of the first `MOVES_SHOWN` moves.
+    `loads`: bytes per second of moved partitions, if known; `reasons`: reason of each move."""
     changed = {move.group for move in moves}
     return (
         _plan_event(plan, leader, "", plan.reason),
@@ -210,7 +212,7 @@ def _loss_events(plan: Plan, moves: tuple[Move, ...], leader: InstanceName) -> l
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """Return the event for a problem or remark that appeared, changed its reason or, if `is_over`, ended."""
+    """Return the event for a problem or remark that started, has a new reason or, with `is_over`, ended."""
     moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(
         now_ms,
@@ -268,7 +270,7 @@ def command_event(name: DatastreamName, sentence: str, now_ms: int) -> Placement
 def _sentence_event(
     now_ms: int, key: str, kind: ChangeKind, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
-    """Return an event about no plan and no partition."""
+    """Return an event that concerns no plan and no partition."""
     return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
 
 

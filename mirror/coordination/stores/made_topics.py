@@ -1,8 +1,9 @@
 """Destination topics of a group of datastreams: topics that the service created for it, which it may change
 later, and existing topics that it has adopted.
 
-The record of created topics survives a datastream, so that one created again under its name continues as
-before. Adoption ends with the last datastream of the group: a new one needs the permission again.
+The record of created topics remains when a datastream is deleted, so that a new datastream with its name can
+use them. The record of adopted topics ends with the last datastream of the group, and a new datastream needs
+the permission again.
 """
 
 from __future__ import annotations

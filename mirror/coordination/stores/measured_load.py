@@ -19,12 +19,12 @@ MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]
 """Bytes and messages per second by source cluster and partition."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions whose inflow may exceed the measured rate, by source cluster."""
+"""Partitions whose arrival rate may exceed the measured rate, by source cluster."""
 
 
 class LateRecords(NamedTuple):
-    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which to copy it; None: the
-    global setting."""
+    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which it should be copied;
+    None: the global setting applies."""
 
     bytes: float
     messages: float
@@ -33,7 +33,7 @@ class LateRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstanceMeasurements:
-    """Measurements of one instance: inflow of its partitions, and their backlog."""
+    """Measurements of one instance: arrival rates of its partitions, and their backlog."""
 
     rates: MeasuredRates
     behind: Behind = field(default_factory=dict)
@@ -51,7 +51,7 @@ class _Read:
 
 
 STALE_AFTER_MS: Final = 60_000
-"""Time without publications after which measurements are stale; instances publish every few seconds."""
+"""Time without a publication after which measurements are stale. Instances publish every few seconds."""
 _MOST_WAITING: Final = 10**18
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
 
@@ -63,7 +63,7 @@ class MeasuredLoads:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
-        """Replace the measurements of this instance. Without any rate, only the summary is replaced: the
+        """Replace the measurements of this instance. Without any rate, only the summary is replaced, and the
         rates published before remain the last known ones."""
         rates, behind = measured.rates, measured.behind
         document = {
@@ -95,8 +95,8 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """Return when an instance last measured the cluster's partitions, their number, and how many of them
-        are behind; without a time if no instance measures any."""
+        """Return the time at which an instance last measured partitions of the cluster, their number, and how
+        many are behind. The time is missing if no instance measures any."""
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():

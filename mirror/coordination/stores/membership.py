@@ -1,8 +1,8 @@
-"""Live instances, their leader, and the lanes that each may still hold.
+"""Live instances, their leader, and the lanes that each may still run.
 
-Every instance has one ephemeral sequential node. The lowest sequence leads, and each instance watches only
-the node before its own to learn when it becomes leader. An instance that obeys a plan announces this in its
-holding, with the lanes that the plan took from it and that it has not released yet.
+Every instance has one ephemeral sequential node. The instance with the lowest sequence is leader, and each
+instance watches only the node before its own. An instance publishes in its holding the plan that it follows,
+and the lanes that the plan assigns to other instances but that it has not released yet.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MOST_GROUPS: Final = 100_000
 class LiveInstance:
     """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
 
-    `incarnation` differs between processes, even with one name on one host: it lets a process recognize its
-    own node if the response to the creation was lost. `is_leaving`: the instance wants no more tasks.
+    `incarnation` is unique to a process, even if the name and host are the same. With it a process recognizes
+    its own node if the response to the creation was lost. `is_leaving`: the instance must not get tasks.
     """
 
     name: InstanceName
@@ -48,11 +48,11 @@ class LiveInstance:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Announcement of an instance: newest epoch that it obeys, lanes that it is still releasing, and groups
+    """Holding of an instance: latest epoch that it follows, lanes that it is still releasing, and groups
     whose lanes it may run. It is published before the instance starts a lane.
 
-    `is_unreadable`: the announcement cannot be parsed, so the instance may run any lane until it is gone or
-    overdue.
+    `is_unreadable`: the holding cannot be parsed, so the instance may run any lane until its session ends or
+    the deadline has passed.
     """
 
     epoch: Epoch = NO_EPOCH
@@ -63,7 +63,7 @@ class Holding:
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
         """Return whether a lane that this epoch assigns to another instance may be started there.
 
-        False if this instance obeys a newer epoch, which may have given the lane back to it.
+        False if this instance follows a newer epoch, which may have assigned the lane to it again.
         """
         if self.is_unreadable:
             return False
@@ -74,12 +74,12 @@ _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
 _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Folders of an instance's nodes; the instance is gone once all are deleted."""
+"""Parents of an instance's nodes. The instance is gone when all of these nodes are deleted."""
 
 
 class Membership:
     """Live instances and their holdings in ZooKeeper. The node of an instance never changes, so it is read
-    only once while it exists."""
+    only once."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -98,14 +98,14 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Discard cached instances: ZooKeeper may have lost its data, after which sequences start at 0
-        again."""
+        """Discard cached instances, because ZooKeeper may have lost its data, and sequences may have started
+        at 0 again."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
-        """Check that others still see an instance; the watch fires when its node is deleted. Raises
-        SessionLost if it is gone although the session may be alive: an operator deleted it, and another
-        instance may have received its sequence since."""
+        """Check that the node of an instance exists; the watch fires when it is deleted. Raises SessionLost
+        if the node is missing although the session may be alive: an operator may have deleted it, and another
+        instance may now have its sequence."""
         path = f"{znodes.LIVE}/{_node(instance.sequence)}"
         lost = SessionLost(f"the znode of instance {instance.name} was deleted")
         try:
@@ -122,8 +122,8 @@ class Membership:
             self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
 
     def leave(self, instance: LiveInstance) -> None:
-        """Deregister an instance that has released everything, deleting all nodes of its sequence, because
-        the session may stay open."""
+        """Deregister an instance that has released all lanes, by deleting all nodes of its sequence. The
+        session may stay open."""
         for folder in _OWN:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
 
@@ -146,8 +146,8 @@ class Membership:
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
-        """Return the leader; None if there are no instances. Unless `sequence` itself leads, the watch fires
-        when the instance before it is gone, and on no other change."""
+        """Return the leader; None if there are no instances. Unless `sequence` is the leader, the watch fires
+        only when the node before it is deleted."""
         while True:
             try:
                 here = [one for one in map(self._instance, self._present()) if one is not None]
@@ -165,7 +165,8 @@ class Membership:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """Return the holding of an instance; None if it has announced none, so it holds nothing yet."""
+        """Return the holding of an instance; None if it has not published any, and therefore runs no lanes
+        yet."""
         path = _holding_path(instance)
         try:
             return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
@@ -181,7 +182,7 @@ class Membership:
 
     def _present(self, watch: Watch | None = None) -> list[str]:
         """Return the nodes of instances in order of arrival, ignoring other nodes. Deleted nodes are dropped
-        from the cache: if their parent was deleted, another instance can get their sequence."""
+        from the cache, because another instance can get their sequence if their parent was deleted."""
         present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
         self._known = {node: self._known[node] for node in present if node in self._known}
         return present

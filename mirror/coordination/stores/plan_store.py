@@ -1,11 +1,11 @@
 """Plans in ZooKeeper: published atomically, and only changes are written and read.
 
 Each document contains the tasks that one instance runs of one group. The commit marker names every document
-of its epoch, so an instance reads the marker and its own documents. A publication writes the documents first,
-then the marker by compare-and-set, then cleans up. If it is interrupted before the marker, nothing has
-changed; if after it, only garbage remains, which the next leader's first publication removes. Two concurrent
-leaders write separate documents, only one of their markers is accepted, and clean-up never touches anything
-newer than its own epoch.
+of its epoch, so an instance reads only the marker and its own documents. A publication writes the documents
+first, then the marker by compare-and-set, and finally deletes old documents. If it is interrupted before the
+marker is written, the plan is unchanged. If it is interrupted later, old documents remain until the first
+publication of the next leader. Two concurrent leaders write separate documents, and only one of their markers
+is accepted. A leader never deletes documents of epochs after its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
-"""Limit in bytes. Together with a chunk of a document it stays below ZooKeeper's request limit."""
+"""Maximum size in bytes. Together with a chunk of a document, it stays below ZooKeeper's request limit."""
 
 Part = tuple[GroupName, InstanceName | None]
 """Group and instance of a document; None for tasks without an instance."""
@@ -57,7 +57,7 @@ Part = tuple[GroupName, InstanceName | None]
 @dataclass(frozen=True)
 class StoredPlan:
     """A plan and the documents it is stored in. `documents`: node of each part that was read. `task_counts`:
-    by group over all instances, including parts that were not read."""
+    number of tasks of each group over all instances, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -69,7 +69,7 @@ NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {}, {})
 
 
 class LatestPlan:
-    """Cache of the current plan; a call reads only changes since the last one. Usable from any thread."""
+    """Cache of the current plan. A call reads only changes since the last call. Usable from any thread."""
 
     def __init__(self, plans: PlanStore) -> None:
         self._plans = plans
@@ -93,9 +93,9 @@ class PlanStore:
         self._published: int | None = None
 
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
-        """Return the current plan, without reading parts again that `known` contains.
+        """Return the current plan. Unchanged parts of `known` are not read again.
 
-        Parts with missing or damaged documents are omitted; the leader then plans their groups again. Raises
+        Parts with missing or damaged documents are omitted, and the leader plans their groups again. Raises
         DamagedState if the marker is damaged.
         """
         return self._read(known, watch, None)
@@ -111,10 +111,10 @@ class PlanStore:
 
         `last`: latest plan that the caller has read; without one (epoch 0) the plan is rebuilt from documents
         that agree. `obeyed`: epochs that live instances obey. The returned epoch is not below any epoch that
-        an instance can have obeyed: each publication since the last document was written has raised both
-        the marker's version and the epoch by one. If another leader has replaced the marker meanwhile without
-        naming documents, the epoch in the marker counts. The next publication writes every document again.
-        Raises NotFound if there is no marker.
+        an instance can have followed, because each publication since the last document raised both the
+        version of the marker and the epoch by one. If another leader has replaced the marker without naming
+        documents, the epoch in the marker counts. The next publication writes every document again. Raises
+        NotFound if there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
         names = [
@@ -131,8 +131,8 @@ class PlanStore:
         return StoredPlan(plan, node.version, {}, plan.task_counts), held
 
     def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
-        """Return the tasks in the latest document of each part, without groups whose documents conflict or
-        are unreadable: these are planned from scratch."""
+        """Return the tasks in the latest document of each part. Groups whose documents conflict or are
+        unreadable are omitted, and will be planned from scratch."""
         newest: dict[Part, str] = {}
         for group, name in sorted(names, key=lambda one: _epoch_of(one[1])):
             newest[group, _instance_in(name)] = name
@@ -297,8 +297,8 @@ class PlanStore:
 
 
 def check_storable(group: GroupName) -> None:
-    """Raise InvalidRequest if the name of a group is too long for a path: ZooKeeper would close the session
-    on such a request."""
+    """Raise InvalidRequest if the name of a group is too long for a path, because ZooKeeper would close the
+    session on such a request."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:
@@ -374,7 +374,7 @@ def _epoch_in(data: bytes) -> Epoch:
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
-    """Return the exclusions in a marker; older versions wrote none."""
+    """Return the exclusions in a marker. Older versions did not write them."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
         if topics is not None and not isinstance(topics, list):
@@ -406,8 +406,8 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """Return one task of a document. Its name must be that of its group, so that an error in one document
-    affects no other group. Raises InvalidRequest, ValueError."""
+    """Return one task of a document. Its name must belong to its group, so that an error in one document does
+    not affect other groups. Raises InvalidRequest, ValueError."""
     before, _, number = task.rpartition("-")
     if before != group:
         raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")

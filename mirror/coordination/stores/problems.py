@@ -1,7 +1,7 @@
 """Problems of single datastreams, as last determined by the leader; every instance can show them.
 
-A datastream with a problem is isolated: the failing step is skipped for it, its running lanes continue, and
-all other datastreams are served as usual. The problem ends when the step succeeds.
+A datastream with a problem is isolated: the failing step is skipped, its running lanes continue, and other
+datastreams are not affected. The problem ends when the step succeeds.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MOST_TROUBLES: Final = 200
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Problem of a datastream: a sentence, and its start (epoch ms). `sets_aside`: False for a remark: the
-    datastream is served, but may not do what its owner expects. `is_told`: False for a problem that comes and
-    goes with the copied records and is not reported as an event."""
+    datastream is copied, but perhaps not as its owner expects. `is_told`: False for a problem that depends on
+    the traffic and is not reported as an event."""
 
     reason: str
     since_ms: int
@@ -55,7 +55,7 @@ class ProblemStore:
         return {DatastreamName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
 
     def get(self, name: DatastreamName) -> Problem | None:
-        """Return the problem of a datastream; None if it has none."""
+        """Return the problem of a datastream; None if there is none."""
         path = znodes.child(znodes.PROBLEMS, name)
         try:
             return _read_problem(path, self._nodes.read(path).data)
@@ -122,19 +122,20 @@ def _read_problem(path: str, data: bytes) -> Problem:
 
 
 class TroubleStore:
-    """Stalled lanes and lanes throttled by a quota, by instance and datastream group; ephemeral like the
-    sessions of the instances."""
+    """Stalled lanes and lanes throttled by a quota, by instance and group of datastreams. The nodes are
+    ephemeral."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Replace the stalled groups of the instance with this sequence; limited to the first groups by
-        name."""
+        """Replace the stalled groups of the instance with this sequence; only the first groups by name are
+        stored."""
         self._publish(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
 
     def publish_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
-        """Replace the groups of the instance that a quota throttles, with the same limit."""
+        """Replace the groups of the instance that a quota throttles; only the first groups by name are
+        stored."""
         self._publish(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
 
     def _publish(self, path: str, troubles: Mapping[GroupName, str]) -> None:

@@ -18,10 +18,10 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
-"""Limit of pending requests; further ones are rejected until the leader has answered some."""
+"""Maximum number of pending requests. Further requests are rejected until the leader has answered some."""
 
 MOST_OF_GROUP: Final = 5
-"""Limit of pending requests per group; a further one replaces the oldest."""
+"""Maximum number of pending requests per group. A further request replaces the oldest."""
 
 _ATTEMPTS: Final = 5
 
@@ -122,7 +122,7 @@ def cause_of(request: Request) -> str:
 
 
 class RequestQueue:
-    """Requests that no leader has taken yet, oldest first."""
+    """Requests that no leader has answered yet, oldest first."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -136,7 +136,7 @@ class RequestQueue:
         superseded: Callable[[Request], Sequence[NextNode]] = lambda _: (),
         changes: Sequence[NodeWrite] = (),
     ) -> str:
-        """Queue a request and return its identity. Beyond `MOST_OF_GROUP` of its group, the oldest are
+        """Queue a request and return its id. Beyond `MOST_OF_GROUP` requests of a group, the oldest are
         dropped. `superseded`: returns the nodes that store the outcome of a dropped request. `changes`:
         further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending,
         VersionConflict if a change fails."""
@@ -164,8 +164,8 @@ class RequestQueue:
         return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """Return the oldest requests, at most 100; the watch fires when a request is added or taken. A
-        damaged entry yields a DamagedRequest."""
+        """Return the oldest requests, at most 100. The watch fires when a request is added or removed. For a
+        damaged entry, a DamagedRequest is returned."""
         nodes = self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]
         found = self._nodes.read_present([f"{znodes.REQUESTS}/{node}" for node in nodes])
         return tuple(_read_request(path, node.data) for path, node in found.items())

@@ -100,11 +100,12 @@ IMPORT: Final = "/import"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
-"""Limit of a decompressed document in bytes; a million partitions take less."""
+"""Maximum size of a decompressed document in bytes, which is enough for a million partitions."""
 MOST_PARTITIONS: Final = 2_000_000
 MOST_CHANGES: Final = 100
 MOST_CHANGED_BYTES: Final = 256 * 1024
-"""Limit of a transaction that changes nodes of several owners; a server accepts requests up to 1 MiB."""
+"""Maximum size of a transaction that changes nodes of several owners. A server accepts requests up to 1
+MiB."""
 _SHORT: Final = 250
 
 
@@ -115,7 +116,8 @@ def child(parent: str, name: str) -> str:
 
 
 def short_child(parent: str, name: str) -> str:
-    """Return a path like `child`, for names that are never decoded: a digest of long or unprintable names."""
+    """Return a path like `child`, but with a digest for long or unprintable names. For names that are never
+    decoded."""
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -139,8 +141,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """Parse a JSON object, all of whose values can be encoded again. Raises DamagedState that names the
-    node."""
+    """Parse a JSON object whose values can all be encoded again. Raises DamagedState that names the node."""
     try:
         value = parsed(data)
     except InvalidRequest as error:
@@ -153,7 +154,7 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
 
 
 def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Encode a document that can grow, compressed and cut to znode size; at least one chunk."""
+    """Encode and compress a document that can grow, and divide it into chunks of znode size, at least one."""
     packed = zlib.compress(_json(value), level=1)
     return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
 
@@ -183,8 +184,8 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
-    """Return, by path, the changes that give znodes this content, whether or not they exist; empty if
-    unchanged. Reads all nodes at once."""
+    """Return, by path, the changes that create znodes or replace their content; empty if unchanged. All nodes
+    are read at once."""
     present = nodes.read_present(list(wanted)) if wanted else {}
     found: dict[str, tuple[NodeChange, ...]] = {}
     for path, data in wanted.items():
@@ -209,9 +210,9 @@ def change_each(
     make_alone: Callable[[_K], None],
 ) -> None:
     """Apply the changes of many keys in a few transactions. `made` is called with the keys whose changes were
-    applied. If a transaction fails, none of its changes is applied: `make_alone` then applies the changes of
-    each of its keys and reports errors. It is also called for a key that has a transaction to itself. Raises
-    Unreachable, SessionLost, and errors of the callables.
+    applied. If a transaction fails, none of its changes is applied, and `make_alone` then applies the changes
+    of each key separately and reports errors. `make_alone` is also called for a key that has its own
+    transaction. Raises Unreachable, SessionLost, and errors of the callables.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -250,8 +251,8 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
 
 
 class ChildrenCache(Generic[_T]):
-    """Cache of the children of one node; only changed ones are read again. Usable from any thread. `meaning`:
-    parses the path and data of a node; None to omit it."""
+    """Cache of the children of one node. Only changed children are read again. Usable from any thread.
+    `meaning`: parses the path and data of a node; None to omit it."""
 
     def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
         self._nodes = nodes
@@ -282,7 +283,7 @@ class ChildrenCache(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """A watch. Equal for the same node, so that it is registered only once."""
+    """A watch. Watches of the same node are equal, so that only one is registered."""
 
     changed: queue.SimpleQueue[str]
     name: str

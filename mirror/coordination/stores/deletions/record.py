@@ -1,7 +1,7 @@
-"""Record of deleted datastreams; a definition that is missing without a deletion counts as lost.
+"""Record of deleted datastreams. A definition that is missing without a recorded deletion counts as lost.
 
-A deletion is recorded in the transaction that removes the definition: a ZooKeeper restored from older data
-has both or neither. Names share `BUCKETS` nodes, each with its newest deletions, so the size of the record is
+A deletion is recorded in the transaction that removes the definition, so a ZooKeeper restored from older data
+has either both or neither. Deletions are stored in `BUCKETS` nodes, each with its latest ones, so the size is
 bounded.
 """
 
@@ -28,8 +28,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records in ZooKeeper. Thread-safe. A datastream created again under the name of a deleted one is newer
-    than the deletion."""
+    """Records in ZooKeeper. Thread-safe. A datastream that was created again after its deletion is newer than
+    the record."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -46,8 +46,8 @@ class Deletions:
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def guard(self, datastream: Datastream) -> tuple[NodeChange, ...] | None:
-        """Return the changes that make a transaction fail if a deletion under its name is recorded meanwhile;
-        None if the datastream was deleted."""
+        """Return changes with which a transaction fails if a deletion of this datastream is recorded
+        concurrently; None if the datastream was deleted."""
         path = _path(datastream.name)
         node = self._nodes.read_present([path]).get(path)
         moment = _read(path, node).get(datastream.name)
@@ -82,7 +82,7 @@ def _path(name: DatastreamName) -> str:
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
     """Return the creation times of deleted datastreams by name, oldest record first. A damaged record is
-    ignored: a deleted datastream is then reported as lost, and an operator can drop it."""
+    ignored. A deleted datastream may then be reported as lost, and an operator can drop it."""
     if node is None:
         return {}
     try:

@@ -47,7 +47,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
 def from_document(document: Mapping[str, Any]) -> Datastream:
     """Parse a definition. Unknown fields are ignored: a newer version may have written them.
 
-    Raises InvalidRequest for a damaged document, whatever it contains.
+    Raises InvalidRequest, and no other exception, for a damaged document.
     """
     topics = bounds.mapping("topics", bounds.field(document, "topics"))
     pauses = bounds.mapping("pauses", document.get("pauses", {}))
@@ -137,5 +137,5 @@ def _resumption(document: Mapping[str, Any]) -> Resumption:
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return start, requester and end of a pause; older versions wrote no end."""
+    """Return start, requester and end of a pause. Older versions did not write the end."""
     return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")

@@ -1,9 +1,10 @@
-"""Optimistic lock: a change fails if a datastream that it was checked against was added or changed meanwhile.
+"""Optimistic lock: a change fails if another datastream that its checks depend on was added or changed
+concurrently.
 
-A caller reads the counters of the groups and owners concerned, then checks, then writes the counters in the
-transaction that stores the change: of two changes checked concurrently, the second conflicts. Names share
-`BUCKETS` counters that are never removed, so their number is bounded and they never restart. Two names that
-share a counter cost a retry.
+A caller reads the counters of the groups and owners concerned, checks its change, and writes the counters in
+the transaction that stores the change. If two changes are checked concurrently, the second conflicts. Names
+share `BUCKETS` counters that are never removed, so their number is bounded and they never restart. If two
+names share a counter, a change may be retried unnecessarily.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """The counters of some names as of the last `read`. `names`: any text, such as the name of a group."""
+    """The counters of some names as of the last `read`. `names`: arbitrary texts, such as names of groups."""
 
     def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
         self._nodes = nodes
@@ -34,14 +35,15 @@ class Guard:
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return the operations with which a transaction fails if the same names were changed meanwhile."""
+        """Return the operations with which a transaction fails if the same names were changed
+        concurrently."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()
         )
 
     def advance(self) -> None:
-        """Count the caller's own transaction, so that its next one does not conflict with it."""
+        """Count the caller's own transaction, so that its next transaction does not conflict with it."""
         for path, version in self._versions.items():
             self._versions[path] = 0 if version is None else version + 1
 

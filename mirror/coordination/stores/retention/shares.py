@@ -1,4 +1,4 @@
-"""Fair shares of a folder that all groups write to. Pure."""
+"""Fair shares of the children of a node to which all groups write. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
     """Return the nodes to drop, oldest first.
 
-    `groups`: group of each node, oldest node first; `most_of`: number of newest nodes to keep of a group;
-    `most`: number of nodes to keep in total. If all groups together exceed `most`, those with the most nodes
-    lose their oldest ones.
+    `groups`: group of each node, oldest node first; `most_of`: maximum number of nodes of a group; `most`:
+    maximum number of nodes in total. If the total exceeds `most`, the oldest nodes of the largest groups are
+    dropped.
     """
     by_group: dict[str, list[str]] = {}
     for node, group in groups.items():
