@@ -69,8 +69,8 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 
 
 def _placeable(problem: PlacementProblem) -> Ranks:
-    """Return the ranks that get a task: all, unless both limits bind; then placed ones first, then the
-    heaviest."""
+    """Return the ranks that get a task: all, unless the limits of tasks and of partitions per task are too
+    low. Then placed partitions come first, then the heaviest."""
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
     if places >= problem.count:
@@ -80,8 +80,8 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 
 def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOutcome]:
-    """Run the stages of the mode. An incremental plan is replaced by a full one whose gain pays for its
-    moves."""
+    """Run the stages of the mode. An incremental plan is replaced by a full one if that frees enough capacity
+    for its moves."""
     if policy.mode is PlanMode.FULL or not (problem.home >= 0).any():
         return replace(policy, mode=PlanMode.FULL), full_outcome(problem, policy)
     outcome = incremental_outcome(problem, policy)
@@ -110,9 +110,9 @@ def _afford(problem: PlacementProblem, policy: Policy, outcome: StageOutcome) ->
 
 
 class LoadPlanner:
-    """Implementation of `mirror.ports.Planner`: tasks by load, sticky unless a full plan is requested.
+    """Planner by load (`mirror.ports.Planner`), sticky unless a full plan is requested.
 
-    `policy`: mode, rebalance and, for a rebalance, the overload band are taken from the request instead.
+    `policy`: the request overrides mode, rebalance and, for a rebalance, the overload band.
     """
 
     def __init__(self, policy: Policy | None = None, unknown: PartitionLoad = UNKNOWN_LOAD) -> None:
@@ -149,11 +149,11 @@ class LoadPlanner:
     ) -> tuple[Policy, TaskLimits]:
         """Return policy and limits for a request, more cautious if few loads are known.
 
-        If fewer than half of the loads are known, no task is removed, not even by a full plan; nor is one
-        removed because of a single observation without a request. If none is known, placed partitions stay,
-        because moves would be guesses; except when `min_tasks` requires more tasks: these are filled by
-        count, because every load is assumed to be equal. During a calm no task is removed either, and no full
-        plan is chosen; overloads are still relieved and tasks added.
+        If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
+        request, no task is removed because of a single observation. If no load is known, placed partitions
+        stay, because moves would be guesses. If `min_tasks` then requires more tasks, these are filled by
+        count. In freezes and outside of quiet hours, no task is removed and no full plan is chosen, but
+        overloads are relieved and tasks added.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
@@ -186,8 +186,8 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume without measurements: low enough to keep every current task within its
-    capacity, so that a guess moves nothing."""
+    """Return the load to assume without measurements. It is low enough that every current task is within its
+    capacity, so that an assumption moves nothing."""
     wanted = set(request.partitions)
     sizes = Counter(task for one, task in request.current.items() if one in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity

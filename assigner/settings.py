@@ -27,11 +27,11 @@ class AssignerSettings(Settings):
     """Settings of the planner; docs/placement/settings.md explains each."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
-    """Relative excess over the lowest possible maximum load that a rebalance accepts; lower values move more
-    bytes."""
+    """Accepted excess of the fullest task's load over the lowest possible value after a rebalance, as a
+    fraction. Lower values move more bytes."""
     rebalance_gain: float = Field(default=0.05, ge=0, le=1)
-    """Minimum relief of the fullest task or instance for a rebalance to level tasks, as a share of a task's
-    usable capacity."""
+    """Minimum reduction of the fullest task's or instance's load for which a rebalance moves partitions, as a
+    share of a task's usable capacity."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
     """Share of each remaining task that must stay free when tasks are removed; 0.2 tolerates noise of 10
     %."""
@@ -40,16 +40,16 @@ class AssignerSettings(Settings):
     settling_observations: int = Field(default=3, ge=1)
     """Number of consecutive observations that must agree before tasks are added or overloads relieved."""
     move_slack: float = Field(default=0.1, ge=0, le=1)
-    """Bytes that a plan may move beyond the minimum, as a share of it, to move fewer partitions (each
-    pauses for its move); 0 moves the fewest bytes."""
+    """Share by which a plan may exceed the minimum of moved bytes in order to move fewer partitions, because
+    each moved partition pauses. 0 moves as few bytes as possible."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
-    """Bytes/s of capacity that a full plan must free for each byte/s that it moves beyond an incremental plan
-    to be chosen automatically; unset means only on request."""
+    """Bytes/s of capacity that a full plan must free for each byte/s that it moves beyond an incremental
+    plan. If it frees more, it is chosen automatically; unset: full plans only on request."""
     exact_cells: int = Field(default=14_000, ge=0)
-    """Number of partitions with load, multiplied by the number of tasks, up to which the solver minimizes the
-    moved bytes."""
+    """Maximum size of a case (partitions with load × tasks) for which the solver minimizes the moved bytes of
+    all partitions."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Factor for all step limits: 0.2 is quick, 5 is thorough."""
     seed: int = Field(default=1, ge=0, le=1_000_000_000)

@@ -1,1 +1,1 @@
-"""Sizing advice for a service from the needs of hours. Pure; read `decide.py`."""
+"""Sizing advice for a service, from the required tasks of each hour. Pure; read `decide.py`."""

@@ -1,8 +1,8 @@
-"""Sizing advice for the service from the needs of all groups. Pure.
+"""Sizing advice for the service, from the required tasks of all groups. Pure.
 
-The advised number rises at once and falls late: an autoscaler that follows it starts instances before they
-are needed, and stops none because of a dip. It is the maximum of the present need and the high end of the
-forecast for the imminent hours, summed over all groups.
+The advised number is the sum over all groups of the current need or the high end of the forecast for the next
+hours, whichever is larger. It rises at once and falls late, so that an autoscaler starts instances before
+they are needed, and does not stop instances because of a short dip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FleetSize:
     tasks_per_instance: int | None
 
     def needed(self, tasks: int) -> int | None:
-        """Return the instances for this number of tasks; at least one, which leads and waits for work."""
+        """Return the number of instances for this number of tasks, at least one."""
         if self.tasks_per_instance is None:
             return None
         return max(1, -(-tasks // self.tasks_per_instance))
@@ -47,7 +47,7 @@ class _Steady(NamedTuple):
 def advise(
     groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
-    """Return the advice. `before`: last advice of any leader; None: there is none."""
+    """Return the advice. `before`: last advice of any leader; None if there is none."""
     held = sum(group.tasks for group in groups)
     now = sum(group.now or 0 for group in groups)
     coming = hours_together([group for group in groups if group.now is not None], now_ms)
@@ -125,8 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number: it rises at once, and falls to the maximum need of a period in which less
-    sufficed."""
+    """Return the advised number. It rises at once, and after a period of lower need falls to the maximum need
+    of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)

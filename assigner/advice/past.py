@@ -1,6 +1,6 @@
 """Need of past hours, from sums over the partitions of a group. Pure.
 
-An hour is not planned: a lower bound on its tasks takes microseconds and needs only sums, which Pinot
+Past hours are not planned. A lower bound on their tasks takes microseconds and needs only sums, which Pinot
 computes.
 """
 
@@ -19,8 +19,8 @@ _EXACT: Final = 1e-9
 
 
 class LeastTerms(NamedTuple):
-    """Terms of a bound. `default`: load of each of the `planned` partitions without one. `most_partitions`:
-    of a task; None: any number."""
+    """Parameters of the bound. `default`: load of each of the `planned` partitions without a known load.
+    `most_partitions`: maximum number of partitions of a task; None: no limit."""
 
     planned: int
     capacity: TaskCapacity
@@ -45,8 +45,9 @@ def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
 def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
     """Return a lower bound on the tasks that an hour required, at least 1.
 
-    It is the largest of: the sum of the loads divided by the usable capacity, the partitions above half of
-    it, and the number of partitions divided by the limit. A partition above the usable capacity adds a task.
+    It is the largest of three numbers: the sum of the loads divided by the usable capacity, the number of
+    partitions above half of the usable capacity, and the number of partitions divided by the limit per task.
+    A partition above the usable capacity adds a task.
     """
     capacity, default = terms.capacity, terms.default
     unknown = max(terms.planned - sums.partitions, 0)
@@ -66,7 +67,7 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return the load above which two partitions do not fit into a task."""
+    """Return the load above which two partitions do not fit into one task."""
     return room / 2 * (1 + _EXACT)
 
 
@@ -81,9 +82,9 @@ def _tasks(total: float, room: int) -> int:
 
 
 def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> PastNeed | None:
-    """Return the need of past hours. `needs`: for each group, needed tasks by start of the hour (epoch ms);
-    hours missing for one group count for none. `held`: current tasks of all groups. `since_ms`: earlier hours
-    are ignored.
+    """Return the need of past hours. `needs`: for each group, needed tasks by start of the hour (epoch ms).
+    Hours that are missing for any group are ignored. `held`: current tasks of all groups. `since_ms`: earlier
+    hours are ignored.
 
     None if no hour is known for every group, or if there is no group.
     """

@@ -17,20 +17,20 @@ class AdviceSettings(Settings):
     history_days: int = Field(default=14, ge=2, le=90)
     """Length of the history used by a forecast, in days; two weeks include weekends."""
     certainty: float = Field(default=0.97, gt=0.5, lt=1)
-    """Share of hours that the high end of a forecast should cover. Hours that need more than the previous day
-    are among the hardest, so a smaller share of these is covered."""
+    """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
+    previous day, forecasts are less accurate, so a smaller share of these is covered."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
-    """Hours ahead whose forecast counts as present need, in plans and in advice."""
+    """Number of next hours whose forecast counts as current need, in plans and in advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)
-    """Hours ahead for which the forecast must not need a task before it is removed."""
+    """Number of next hours in which the forecast must not need a task, before the task is removed."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """Hours for which the need must have been lower before the advised numbers fall."""
+    """Number of hours for which the need must have been lower before the advised numbers fall."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
     """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
     within it. 0: at any time."""
     quiet_contrast: float = Field(default=1.5, ge=1)
-    """Minimum ratio between the load of other hours and that of the window; below it, there is no window, and
-    tasks are removed at any time."""
+    """Minimum ratio of the load of other hours to that of the window. Below it there is no window, and tasks
+    are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
     """Largest median error of past forecasts, as a share of the actual load, up to which plans use a
     forecast."""

@@ -20,9 +20,10 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PlanningDecision:
-    """Decision of the stages. `problem`: the planned part of `whole`; its ranks in `whole` are `placeable`.
+    """Decision of the stages. `problem`: the planned part of `whole`; `placeable`: ranks of its partitions in
+    `whole`.
 
-    `task_of`: placement on the way to `outcome`, limited by the budget.
+    `task_of`: placement between the current one and `outcome`, as the budget of moves allows.
     """
 
     loads: PartitionLoads

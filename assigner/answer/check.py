@@ -18,7 +18,8 @@ from mirror.model.load import LoadLevel, TaskCapacity, TaskLimits
 from mirror.wording import counted
 
 _ROUNDING: Final = 2e-3
-"""Bytes per second by which a partition's size may be rounded up, with room for floating point."""
+"""Bytes per second by which the size of a partition may be rounded up, with a margin for floating-point
+errors."""
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:

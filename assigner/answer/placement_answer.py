@@ -13,7 +13,7 @@ from assigner.problem.problem import TaskOf
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Distance from the proven optimum; all 0 means that nothing better exists."""
+    """Distance from the proven bounds. If all are 0, the plan is optimal."""
 
     tasks: int
     max_load: float

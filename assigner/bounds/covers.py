@@ -1,4 +1,4 @@
-"""Cheapest relief of one task: a subset of its partitions, as light as possible."""
+"""Cheapest relief of one task: the lightest subset of its partitions whose removal suffices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from assigner.bounds.subsets import chosen, subset_sums
 from assigner.problem.problem import Ints, Ranks
 
 _EXACT: Final = 32
-"""Number of partitions up to which all subsets are tried, in two halves: 2 * 2 ** 16 sums."""
+"""Maximum number of partitions for which all subsets are tried, in two halves: 2 * 2 ** 16 sums."""
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Sizes are multiplied by this and 1 is added, so that of equal sums the one with fewer partitions wins."""
+"""Factor of sizes before 1 is added, so that among equal sums the one with fewer partitions is smaller."""
 NEGLIGIBLE_UNITS: Final = 16
-"""Excess in units at which a cover is good enough: the search for a lighter one ends."""
+"""Excess in units at which the search for a lighter cover ends."""
 _TRIES: Final = 8
 _MOST_SUMS: Final = 2**17
 _MASK_BITS: Final = 62
@@ -46,11 +46,12 @@ class Cover:
 def cheapest_cover(
     ranks: Ranks, sizes: Ints, excess: int, depth: SearchDepth = SearchDepth.THOROUGH
 ) -> Cover:
-    """Return the lightest subset of the partitions whose loads sum to at least `excess`, then the smallest.
+    """Return the lightest subset of the partitions with a total load of at least `excess`; among equal ones,
+    the subset with the fewest partitions.
 
-    `ranks`: int64[k], `sizes`: their int64[k] sizes, descending; together they must reach the excess. Exact
-    for up to 32 partitions below the excess (22 when quick), and for more when thorough if the relevant
-    subsets can be enumerated; otherwise close, and `least` is the excess itself.
+    `ranks`: int64[k], `sizes`: their int64[k] sizes, descending, with a total of at least the excess. The
+    result is exact for up to 32 partitions below the excess (22 if quick), and for more if thorough and the
+    relevant subsets can be enumerated. Otherwise it is approximate, and `least` is the excess.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
@@ -81,10 +82,11 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """Return a cover lighter than `found` units, or None, and whether none lighter than the result exists.
+    """Return a cover lighter than `found` units (or None), and whether the result is proven to be the
+    lightest.
 
-    If many subsets are near the excess, a cover of about half of 32 random partitions nearly always meets it;
-    if few are, all sums below `found` can be tried.
+    If many subsets are close to the excess, about half of 32 random partitions nearly always meet it. If few
+    subsets are, all sums below `found` can be tried.
     """
     best: Ranks | None = None
     random = np.random.default_rng(len(sizes))
@@ -156,7 +158,7 @@ def smallest_sums(sizes: Ints, most: int) -> Ints:
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
-    """Take the heaviest that fit under the excess until light ones can meet the rest closely."""
+    """Take the heaviest partitions that fit under the excess until light ones can cover the rest closely."""
     taken: list[int] = []
     left = excess
     reach = int(sizes[below[-_CLOSE:]].sum())
@@ -171,7 +173,7 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Cover the rest from the twenty partitions around its size, or from all free ones in order."""
+    """Cover the rest with the twenty partitions closest to its size, or with all free partitions in order."""
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0
     window = free[max(0, min(start, len(free) - _CLOSE)) :][:_CLOSE]
@@ -182,7 +184,8 @@ def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
 
 
 def _exact_cover(sizes: Ints, excess: int) -> Ranks:
-    """Meet in the middle: return the smallest sum of two half subsets that reaches the excess."""
+    """Return the smallest sum that reaches the excess, found by meet-in-the-middle: one subset of each
+    half."""
     weights = sizes * _PER_PARTITION + 1
     wanted = excess * _PER_PARTITION
     half = len(sizes) // 2
@@ -193,7 +196,8 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
 
 
 def _lightest_pair(one: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
-    """Return the smallest sum of one of each that reaches `wanted`, and their masks; None if none does."""
+    """Return the smallest sum of one element of each list that reaches `wanted`, and the masks; None if no
+    sum does."""
     partner = np.searchsorted(two[0], wanted - one[0])
     possible = np.flatnonzero(partner < len(two[0]))
     if not len(possible):

@@ -37,8 +37,8 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
     """Return a lower bound on the partitions that leave tasks above the target.
 
-    The heaviest of each task leave until the rest fits. `sizes`: int64[n, D], `homes`: int32[n], -1 for
-    partitions that need not stay anywhere, `target`: int64[D].
+    From each task, the heaviest partitions are removed until the rest fits. `sizes`: int64[n, D], `homes`:
+    int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
     """
     found = 0
     for task in np.unique(homes[homes >= 0]).tolist():
@@ -53,15 +53,16 @@ def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:
-    """Return L1: the total divided by the room of a task, as if partitions were divisible."""
+    """Return L1: the total divided by the capacity of a task, as if partitions were divisible."""
     return -(-int(sizes.sum()) // room)
 
 
 def pairing_bound(descending: Ints, room: int) -> int:
-    """Return L2: partitions above half a task are in separate tasks, and the overflow beside them adds up.
+    """Return L2: partitions above half a task need separate tasks, and the remaining capacity of these tasks
+    limits what fits beside them.
 
-    For every size a up to room/2: those above room - a leave no room for partitions of at least a; those
-    above room/2 leave their remaining room to partitions between a and room/2.
+    For every size a up to room/2: partitions above room - a leave no room for partitions of at least a;
+    partitions above room/2 leave their remaining room for partitions between a and room/2.
     """
     if not len(descending) or descending[0] == 0:
         return 0
@@ -98,7 +99,7 @@ def rounding_bound(descending: Ints, room: int) -> int:
 
 
 def load_bound(sizes: Ints, tasks: int) -> int:
-    """Return the smallest possible load of the fullest of `tasks` tasks, in one dimension (int64[n]).
+    """Return a lower bound on the load of the fullest of `tasks` tasks, in one dimension (int64[n]).
 
     It is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions some i
     + 1 share a task), and the smallest room for which L2 allows this number of tasks.
@@ -140,9 +141,10 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
     """Return a lower bound on the bytes that must make way for new partitions, each above half the target.
 
-    `loads`: int64[m], load of tasks without the partitions that must leave anyway. No two such newcomers
-    share a task, and the bytes that must leave a task are convex in its load, so pairing the heaviest
-    newcomer with the lightest task, the next with the next and so on is cheapest.
+    `loads`: int64[m], load of tasks without the partitions that must leave anyway. Two such new partitions
+    cannot share a task, and the bytes that must leave a task are convex in its load. It is therefore cheapest
+    to pair the heaviest new partition with the lightest task, the second heaviest with the second lightest,
+    and so on.
     """
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]
@@ -152,8 +154,8 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
 def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
     """Return the indices of the cheapest sets of `count` of these, cheapest first, at most `most` sets.
 
-    `costs`: int64[n], none negative. Each set follows from a cheaper one by replacing one member with the
-    next in the order of costs, so a heap of reachable sets finds them in order.
+    `costs`: int64[n], none negative. Each set results from a cheaper set by replacing one member with the
+    next in the order of costs, so a heap of such sets returns them in order.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

@@ -18,7 +18,7 @@ from mirror.wording import counted
 
 HOUR_MS: Final = 3_600_000
 MOST_HOURS: Final = 5 * 8760
-"""Limit of hours between the first and the last hour of a history."""
+"""Maximum number of hours between the first and the last hour of a history."""
 Loads = Mapping[TopicPartition, PartitionLoad]
 
 
@@ -41,8 +41,8 @@ class Outlook:
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """Return the load of each partition in an hour in which all together carry `total`, capped at the
-        highest rate that a planner accepts."""
+        """Return the load of each partition in an hour with the total load `total`, capped at the highest
+        rate that a planner accepts."""
         shape = self.shapes[number]
         before = sum(load.bytes_per_second for load in shape.values())
         return ScaledLoads(shape, total / before if before else 1.0)
@@ -76,8 +76,8 @@ class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
     """Forecast the `ahead` hours after the last one of `history` (loads by start of the hour, epoch ms).
 
-    Only partitions measured in the last day count: deleted ones have no further load. An hour missing in
-    `history` is unknown; a partition missing in a known hour carried nothing.
+    Only partitions that were measured in the last day count, because others may be deleted. An hour that is
+    missing in `history` is unknown; a partition that is missing in a known hour had no load.
 
     Raises InvalidRequest as SeasonalForecast does, and if an hour cannot be forecast.
     """
@@ -99,8 +99,9 @@ def outlook_of_totals(
 ) -> Outlook:
     """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
 
-    `history`: loads of partitions in some of these hours; it may be empty. `newest`: load of each partition
-    whose load a day and a week before is unknown; other partitions are ignored. Raises as `outlook`.
+    `history`: loads of partitions in some of these hours; it may be empty. `newest`: latest load of each
+    partition, used if its loads a day and a week before are unknown; partitions without an entry are ignored.
+    Raises as `outlook`.
     """
     if not totals:
         raise InvalidRequest("the history is empty")

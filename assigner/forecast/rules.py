@@ -1,4 +1,4 @@
-"""Forecast of one hour by the rule that did best for similar hours. Pure arithmetic on arrays.
+"""Forecast of one hour by the rule that was best for similar hours. Pure arithmetic on arrays.
 
 Rules for the hour `distance` hours after an origin:
 
@@ -12,9 +12,9 @@ Rules for the hour `distance` hours after an origin:
 - higher: the larger of day and week;
 - present: the value of the present hour, for the next one.
 
-No rule is right everywhere: Saturdays differ from Fridays, a step makes all earlier weeks wrong, and some
-series have no weekly pattern. For each hour the rule is chosen that came closest in the same hours of its
-weekday in past weeks and in the last day, by forecasts over the same distance.
+No rule is always right: Saturdays differ from Fridays, after a step all earlier weeks are wrong, and some
+series have no weekly pattern. For each hour the rule with the smallest error is chosen, judged by forecasts
+over the same distance for the same hours of its weekday in past weeks and for the last day.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _WEEKS: Final = 4
 _PRESENT: Final = 1
 """Horizon in hours for which the rule `present` applies."""
 _NEWEST: Final = 3
-"""Number of hours that show a step, or the end of a holiday, before a day has passed."""
+"""Number of latest hours that reveal a step, or the end of a holiday, within a day."""
 _STEP: Final = 1.25
-"""Ratio between the latest hours and the last day above which the hours alone determine the level."""
+"""Ratio between the levels of the latest hours and of the last day above which only the latest hours
+count."""
 _AROUND: Final = 2
-"""Number of hours before and after one whose errors are included in its score."""
+"""Number of hours before and after an hour whose errors are included in its score."""
 _TOGETHER: Final = 24
 """Distances computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
@@ -73,8 +74,8 @@ class SeasonalRules:
         return np.asarray(np.take_along_axis(candidates, best[None], axis=0)[0])
 
     def _candidates(self, distances: Distances) -> Values:
-        """Return the forecast of each rule: float64[rules, distances, hours]. The first rule is used while
-        none has been scored."""
+        """Return the forecast of each rule: float64[rules, distances, hours]. The first rule is used until
+        rules have scores."""
         series = self._series
         day = _each_moved(series, DAY * -(-distances // DAY) - distances)
         usual = [_each_moved(series, WEEK * number - distances) for number in range(1, _WEEKS + 1)]
@@ -89,14 +90,15 @@ class SeasonalRules:
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the distances up to `ahead` in runs that share their rules and the ends of their weekdays."""
+    """Return the distances up to `ahead`, divided into runs with the same rules and the same ends of
+    weekdays."""
     limits = [0, _PRESENT, *range(_TOGETHER, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
 
 
 def _moved(values: Values, hours: int) -> Values:
-    """Return for each hour (the last axis) the value `hours` before it; after it if negative."""
+    """Return for each hour (the last axis) the value `hours` before it, or after it if negative."""
     found = np.full(values.shape, np.nan)
     if abs(hours) >= values.shape[-1]:
         return found
@@ -113,7 +115,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _level(series: Values, lag: int) -> Values:
-    """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown."""
+    """Return the ratio between the hours up to each hour and the same hours `lag` hours before; 1 if
+    unknown."""
     day, newest = _ratio(series, lag, DAY), _ratio(series, lag, _NEWEST)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
@@ -157,7 +160,7 @@ def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
 
 
 def _median(rows: Sequence[Values]) -> Values:
-    """Return the median of the known values in each place of four arrays."""
+    """Return the element-wise median of the known values of four arrays."""
     known = np.sum([np.isfinite(row) for row in rows], axis=0)
     one, two, three, four = (np.where(np.isfinite(row), row, np.inf) for row in rows)
     one, two = np.minimum(one, two), np.maximum(one, two)

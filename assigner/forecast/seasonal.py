@@ -1,5 +1,5 @@
-"""Continuation of a series of hourly values: the best of several rules, times its relative errors in the
-past.
+"""Continuation of a series of hourly values: the prediction of the best of several rules, times its past
+ratios of actual to predicted values.
 
 The errors are computed from the series itself: for each past hour, the forecast that would have been made
 over the same distance is compared with the actual value. Quantiles of these ratios give the interval.
@@ -19,16 +19,16 @@ from mirror.wording import counted
 Places = npt.NDArray[np.int64]
 
 FEWEST_HOURS: Final = 2 * DAY
-"""One day to forecast from, and one day to measure errors."""
+"""Minimum number of hours: one day to forecast from, and one day to measure errors."""
 LONGEST_AHEAD: Final = WEEK
 _GRADED: Final = 4 * WEEK
 _ALIKE: Final = 3
-"""Difference in hours up to which two times of the week count as the same days."""
+"""Maximum difference in hours of two times of the week that count as equal."""
 
 
 class ForecastInterval(NamedTuple):
-    """Each float64[hours ahead]: the actual value is below `middle` half of the time, and at most `high` and
-    at least `low` with the requested certainty. NaN if the past gives no forecast."""
+    """Each float64[hours ahead]: half of the actual values are below `middle`; with the requested certainty,
+    they are at most `high` and at least `low`. NaN if there is no forecast."""
 
     low: Values
     middle: Values
@@ -71,8 +71,8 @@ class SeasonalForecast:
     def grade(self) -> ForecastGrade:
         """Compare the forecasts of the last four weeks with the actual values.
 
-        Only forecasts made at this time of the week count, which cover the same weekdays; if there are none,
-        all count. Each uses only the data known at its time.
+        Only forecasts made at this time of the week count, because they cover the same weekdays; if there are
+        none, all forecasts count. Each forecast uses only data that was known at its time.
         """
         hours = len(self._series)
         origins = np.arange(max(FEWEST_HOURS - 1, hours - _GRADED), hours - 1)

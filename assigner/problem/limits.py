@@ -1,4 +1,4 @@
-"""Limits of a task besides its load: all stages use `Limits`, which encapsulates the rule."""
+"""Limits of a task other than its load. All stages use `Limits`."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ class Limits:
 
     @property
     def is_bounded(self) -> bool:
-        """True if a task can be full; otherwise stages skip steps that are only about counts."""
+        """True if the number of partitions of a task is limited. Otherwise stages skip steps that concern
+        only counts."""
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:
-        """Return, by entry of `counts`, whether a task may have that number of partitions."""
+        """Return, for each element of `counts`, whether a task may have that number of partitions."""
         if self.partitions is None:
             return np.ones(counts.shape, dtype=bool)
         return np.asarray(counts <= self.partitions)
 
     def admits(self, counts: Counts) -> Mask:
-        """Return, by entry of `counts`, whether a task with that number of partitions may take one more."""
+        """Return, for each element of `counts`, whether a task with that number of partitions may get one
+        more."""
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:

@@ -1,4 +1,4 @@
-"""Resolution of loads: for every partition its own, its topic's, or the default."""
+"""Resolution of the load of every partition: its own, that of its topic, or the default."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The planner's input, validated once: integer sizes, heaviest first, and all limits.
 
-Sizes and capacities are integers in thousandths of a byte (or message) per second, sizes rounded up, so that
-sums do not depend on their order and a placement that fits in the model fits in reality. Every stage
-identifies partitions by rank: 0 is the heaviest; equal ones are ordered by name.
+Sizes and capacities are integers in thousandths of a byte (or message) per second. Sums therefore do not
+depend on the order of summation. Sizes are rounded up, so a placement that fits in the model also fits in
+reality. Every stage identifies partitions by rank: 0 is the heaviest; equal ones are ordered by name.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class PlanMode(StrEnum):
 class Policy:
     """Parameters of planning; docs/placement/settings.md explains every field.
 
-    `tolerance`: share of the best possible maximum within which a full plan or a rebalance levels.
-    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task to level at all.
-    `scale_in_headroom`: share of each remaining task that must stay free when tasks are removed.
-    `overload_band`: share above usable capacity up to which an incremental plan without `rebalance` does not
-    relieve a task. `settling`: number of observations, including the present one, in which a task must have
-    been overloaded or the load must have needed more tasks. `move_slack`: share of the least bytes that an
-    incremental plan may move in addition to move fewer partitions. `move_budget`: share of all bytes that a
-    plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free for an
-    incremental plan to become a full one automatically; None: only on request. `exact_cells`: partitions with
-    load * tasks, up to which the solver is tried on all partitions. `effort`: factor for every step limit.
-    `seed`: seed of random choices. `keep_reason`: why no task is removed, if the planner and not the
-    datastream set the minimum of tasks.
+    `tolerance`: accepted excess of the fullest task over the best possible value in a full plan or rebalance.
+    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task; otherwise it
+    moves nothing. `scale_in_headroom`: share of each remaining task that must stay free when tasks are
+    removed. `overload_band`: share above usable capacity up to which an incremental plan without `rebalance`
+    does not relieve a task. `settling`: number of observations, including the present one, in which a task
+    must have been overloaded or the load must have needed more tasks. `move_slack`: share by which an
+    incremental plan may exceed the minimum of moved bytes in order to move fewer partitions. `move_budget`:
+    share of all bytes that a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved
+    byte/s must free for an incremental plan to become a full one automatically; None: only on request.
+    `exact_cells`: partitions with load * tasks, up to which the solver is tried on all partitions. `effort`:
+    factor for every step limit. `seed`: seed of random choices. `keep_reason`: reason why no task is removed,
+    if the planner and not the datastream set the minimum of tasks.
     """
 
     mode: PlanMode = PlanMode.FULL
@@ -179,7 +179,7 @@ def build_problem(
 
 
 def in_units(rates: npt.NDArray[np.float64]) -> Ints:
-    """Convert rates to integer units, rounded up; exact decimals with three places stay exact."""
+    """Convert rates to integer units, rounded up. Decimals with up to three places are converted exactly."""
     return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
 
 

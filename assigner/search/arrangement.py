@@ -1,4 +1,4 @@
-"""A placement under construction: tasks with their loads, counts and members, always consistent."""
+"""A placement under construction: tasks with consistent loads, counts and members."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Arrangement:
 
 
 def _merge(present: Ranks, removed: Ranks, come: Ranks) -> Ranks:
-    """Return the ranks after a change, ascending; avoid sorting for single partitions, the usual case."""
+    """Return the ranks after a change, ascending. Sorting is avoided for single partitions, the usual
+    case."""
     if len(removed) == 1:
         present = present[present != removed[0]]
     elif len(removed):

@@ -1,11 +1,11 @@
 """Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain starts with a partition that is displaced from its task, or that has none. It moves home (or in) and
-displaces another, which moves home or elsewhere and displaces another, until the last finds room. A chain is
-applied if fewer bytes are displaced from home after it. This is the search of cyclic and path exchanges of R.
-Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the capacitated minimum spanning
-tree problem", Mathematical Programming 91 (2001): a path of negative cost always has a start from which every
-partial path is negative, so only such paths are extended.
+A chain starts with a partition that is displaced from its task, or that has no task. It moves to its own task
+(or to any task) and displaces another partition, which in turn moves and displaces another, until the last
+one finds room. A chain is applied if fewer bytes are displaced afterwards. This is the search of cyclic and
+path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
+capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost always
+has a start from which every partial path is negative, so only such paths are extended.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChainGoal:
-    """`room`: load that no task may newly exceed. `homes`: int32[n], task in which a partition costs nothing;
-    -1: it costs nothing anywhere. `limits`: further limits of a task."""
+    """`room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition
+    has no cost; -1: it has no cost in any task. `limits`: further limits of a task."""
 
     room: int
     homes: TaskOf
@@ -81,9 +81,9 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
 def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
     """Improve a placement in which all partitions have a task; continue where single chains end.
 
-    A partition is moved home at any cost, displaced ones find places by chains, and the result is kept unless
-    more bytes are displaced than before. Each round covers all partitions that are displaced, in random
-    order, until some rounds gained nothing.
+    A partition is moved to its own task unconditionally, chains find places for the displaced ones, and the
+    result is kept unless more bytes are displaced than before. Each round covers all displaced partitions in
+    random order. The search ends after some rounds without a gain.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
@@ -159,8 +159,8 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions whose removal makes room: lowest cost first, then lightest; in descending
-        weight. None if no removal suffices."""
+        """Return the partitions whose removal makes room, chosen by lowest cost and then by lowest load, in
+        descending order of load. None if no removal suffices."""
         members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
         masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
         is_home = self._goal.homes[members] == task

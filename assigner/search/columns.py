@@ -48,7 +48,7 @@ class ColumnPacking:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether this stage is worth its time: not too many partitions, and few per task."""
+    """Return whether this stage is affordable: there are not too many partitions, and few per task."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
@@ -166,10 +166,9 @@ class _Program:
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
         """Fix columns until few partitions remain, repeatedly; end when choices run out.
 
-        Columns with whole uses are fixed at once, which costs nothing. Of the fractional ones the most used
-        is tried first, and released if the rest would need too many tasks. After a dead end, or if the caller
-        could not place the rest, the last few columns are released, more each time, and the choices from
-        there on get some noise.
+        Columns with integral uses are fixed at once. Among the others, the most used column is tried first,
+        and released if the rest would need too many tasks. After a dead end, or if the caller could not place
+        the rest, the last columns are released, more each time, and later choices are randomized slightly.
         """
         fixed: list[dict[int, int]] = []
         random = np.random.default_rng(_SEED)

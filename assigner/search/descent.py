@@ -1,8 +1,8 @@
 """Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
 
 A step takes the fullest task and searches, among the lightest ones, for the move of one partition or the swap
-of two that gives the lowest maximum of the pair; if none helps, for the best exchange of two subsets. Every
-step lowers the larger of the two loads, so the maximum never rises.
+of two that gives the lowest maximum of the pair; if there is none, for the best exchange of two subsets.
+Every step lowers the larger of the two loads, so the maximum never rises.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PartitionExchange(NamedTuple):
 class DescentGoal(NamedTuple):
     """`target`: load that no task should exceed. `limits`: further limits of a task.
 
-    `frugal`: of the exchanges that reach the target, prefer fewer moved bytes; otherwise prefer small changes
-    of load, which keep large gaps in light tasks available.
+    `frugal`: among the exchanges that reach the target, prefer fewer moved bytes. Otherwise prefer small
+    changes of load, which keep large gaps in light tasks available.
     """
 
     target: int
@@ -94,7 +94,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Par
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """Yield the lightest tasks in three lots, each much larger than the previous."""
+    """Yield the lightest tasks in three lots of increasing size."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]

@@ -1,10 +1,10 @@
 """Uses of the solver; the only file that imports OR-Tools.
 
-CP-SAT for small cases: whether a number of tasks suffices, the lowest maximum, the fewest moved bytes. One
-worker, a fixed seed and a limit in deterministic time, so that equal input gives equal results. A wall-clock
-limit guards against surprises: if it ends a search, another run may give another result, and the plan reports
-it (`counted_cuts`). The result is never worse than the caller's incumbent: the better of both is returned.
-GLOP for the master problem of column generation.
+CP-SAT for small cases: whether a number of tasks suffices, the lowest maximum, the fewest moved bytes. It
+runs with one worker, a fixed seed and a limit in deterministic time, so that equal input gives equal results.
+There is also a wall-clock limit: if it ends a search, another run may give another result, and the plan
+reports that (`counted_cuts`). The result is never worse than the caller's incumbent: the better of both is
+returned. GLOP for the master problem of column generation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 _WALL_SECONDS: Final = 60.0
 _LARGEST_SUM: Final = 2**55
 _COARSE_BYTES: Final = 1_000_000
-"""All bytes together where they only break ties."""
+"""Total weight of all bytes in objectives in which bytes only break ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +178,10 @@ def fewest_moved_of_heavy(
 ) -> SolverAnswer:
     """Like `fewest_moved`, exact for the first `heavy` partitions; the small others count as divisible.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions can be moved in single units; of a
-    task's own ones any amount may stay, or an amount within the ranges (first to last, units) of `staying`.
-    If no subset has another sum, the bound holds for every placement. `task_of`: heavy ones placed, small
-    ones at home, where tasks may then be above their room.
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions count as divisible load. Any
+    amount of a task's own small partitions may stay, or only amounts within the ranges (first to last, in
+    units) of `staying`. If these ranges contain the sums of all subsets, the bound holds for every placement.
+    `task_of`: heavy partitions are placed, small ones stay in their tasks, which may then exceed their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)

@@ -15,14 +15,14 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 _BATCH: Final = 64
 _CHUNK: Final = 2_048
 _TAIL_SHARE: Final = 10_000
-"""The tail: the lightest partitions that together carry at most 1/10,000 of everything."""
+"""The tail: the lightest partitions with together at most 1/10,000 of the total load."""
 
 
 def tail_start(sizes: Ints) -> int:
     """Return the first rank of the tail: from here on partitions are levelled by count, not by load.
 
-    `sizes`: int64[n, D], heaviest first. Without a tail, all silent partitions would go to the task that
-    happens to be lightest by a minimal difference.
+    `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
+    is lightest by a minimal difference.
     """
     if not len(sizes):
         return 0
@@ -70,7 +70,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return slots in rounds over all tasks, so that heavier partitions are spread."""
+    """Return the slots in rounds over all tasks, so that heavier partitions are distributed."""
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
     turn = np.arange(len(owner)) - starts

@@ -1,15 +1,16 @@
 """Choice of the partitions that each task keeps to move the fewest bytes, in one dimension, by column
 generation.
 
-There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes it gives
-away; and a pattern of sizes that fills the remaining room of some task. One linear program couples them: all
-partitions given away or new are in a pattern, and the number of patterns of a weight is at most the number of
-tasks with that much room. Tasks with equal room and partitions of equal size are interchangeable in it, so
-that few solutions differ only by names. Prices of sizes make the best kept set of a task a knapsack problem,
-and one knapsack over all sizes prices the patterns of every weight (P. Gilmore and R. Gomory, "A linear
-programming approach to the cutting stock problem", Operations Research 9, 1961). The bound is the Lagrangian
-one of M. Savelsbergh, "A branch-and-price algorithm for the generalized assignment problem", Operations
-Research 45 (1997), with tasks that may stay empty: the choice includes the tasks to remove.
+There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes that it
+gives away, and a pattern of sizes that fills the remaining room of some task. One linear program couples
+them: all partitions that are given away or new are in a pattern, and the number of patterns of a weight is at
+most the number of tasks with that much room. Tasks with equal room, and partitions of equal size, are
+interchangeable, which reduces the number of equivalent solutions. Prices of sizes make the best kept set of a
+task a knapsack problem, and one knapsack over all sizes prices the patterns of every weight (P. Gilmore and
+R. Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961). The
+bound is the Lagrangian one of M. Savelsbergh, "A branch-and-price algorithm for the generalized assignment
+problem", Operations Research 45 (1997), with tasks that may stay empty: the choice includes the tasks to
+remove.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 from assigner.search.exact import PackingColumn, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
-"""Limit of steps into which a task's room is divided without loss; beyond, it is divided into `_COARSE`."""
+"""Maximum number of steps into which the room of a task is divided without loss. Beyond it, the room is
+divided into `_COARSE` steps."""
 _COARSE: Final = 200
 _MOST_A_TASK: Final = 8
-"""Average number of partitions per task above which they are fine enough for simpler stages."""
+"""Average number of partitions per task above which partitions are small enough for simpler stages."""
 _MOST_PARTITIONS: Final = 400
 _ALL_SETS: Final = 6
-"""Number of partitions of a task up to which all of its kept sets are columns from the start."""
+"""Maximum number of partitions of a task for which all kept sets are initial columns."""
 _ROUNDS: Final = 80
 _PENALTY: Final = 3
 """Cost of a partition without a task, in rooms."""
@@ -55,12 +57,13 @@ class KeptSetsQuestion:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether partitions are few, and coarse enough for packing to dominate the cost of moves."""
+    """Return whether partitions are few, and large enough relative to a task that packing dominates the cost
+    of moves."""
     return 0 < partitions <= _MOST_PARTITIONS and partitions <= _MOST_A_TASK * tasks
 
 
 def is_on_a_grid(sizes: Ints, room: int) -> bool:
-    """Return whether the room consists of few enough steps to be counted without loss. `sizes`: none is 0."""
+    """Return whether the room can be divided into few enough steps without loss. `sizes`: all above 0."""
     return room // int(np.gcd.reduce(sizes)) <= _FINEST
 
 
@@ -86,7 +89,8 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Add partitions without load: they stay if their task does, else they join the task with the fewest."""
+    """Add partitions without load. They stay if their task does; otherwise they get the task with the fewest
+    partitions."""
     task_of = question.homes.copy()
     task_of[carrying] = placed
     used = np.unique(placed)

@@ -1,9 +1,9 @@
-"""Task counts within a millisecond: the tasks that a simple packing fills, without a search for fewer.
+"""Task counts within a millisecond, by a simple packing without a search for fewer tasks.
 
-The packing is best fit decreasing, which opens a task only if no open one has room for the next partition.
-When it opens one for a partition of size s, every open task of room R therefore carries more than R - s. The
-number of open tasks is at most the load placed so far divided by that. If this bound equals the lower bound
-by the sum of all loads, no packing is needed.
+The packing is best fit decreasing, which opens a task only if no open task has room for the next partition.
+When it opens a task for a partition of size s, every open task of room R has a load above R - s. The number
+of open tasks is therefore at most the placed load divided by R - s. If this upper bound equals the lower
+bound from the sum of all loads, no packing is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> int:
 
 
 def _most_tasks(sizes: Ints, usable: Ints, limits: Limits) -> int:
-    """Return an upper bound on the tasks of every packing that opens one only if necessary.
+    """Return an upper bound on the tasks of every packing that opens a task only if necessary.
 
     `sizes`: int64[n, D] in the order of packing.
     """

@@ -1,4 +1,5 @@
-"""Partial execution of a plan: as many moves as the budget allows, each useful on its own."""
+"""Partial execution of a plan: as many moves as the budget allows, so that each partial plan is an
+improvement."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
     """Return a placement between `home` and `goal`: moves off the fullest tasks first, until the budget is
     exhausted.
 
-    After every single move no task is fuller than the target or than before, so a partial plan is never worse
-    than none. New partitions (home -1) cost nothing and are placed first.
+    After each move, no task is fuller than both the target and its former load, so a partial plan is never
+    worse than the current one. New partitions (home -1) have no cost and are placed first.
     """
     state = Arrangement(sizes, home, tasks)
     for rank in np.flatnonzero((home < 0) & (goal >= 0)).tolist():
@@ -51,7 +52,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
-    """Move new partitions to their planned tasks, if these have room by now."""
+    """Move new partitions to their planned tasks, if these now have room."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):

@@ -1,4 +1,5 @@
-"""Selection of the partitions that must leave current tasks: the fewest bytes of each, with a lower bound.
+"""Selection of the partitions that must leave current tasks: as few bytes of each task as possible, with a
+lower bound.
 
 Partitions leave a task that is removed, that an offending partition needs for itself, that has too many
 partitions, or that is overloaded. All others stay.
@@ -36,8 +37,8 @@ def evict(
 ) -> Eviction:
     """Return the lightest partitions whose removal brings every task of `relieved` down to int64[D] `target`.
 
-    `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that need a task for
-    themselves: the heaviest of a task stays, all others leave. `relieved`: bool[tasks].
+    `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that need a dedicated
+    task: the heaviest one in a task stays, all other partitions leave. `relieved`: bool[tasks].
     """
     tasks = len(relieved)
     kept = home.copy()

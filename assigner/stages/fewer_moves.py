@@ -1,7 +1,8 @@
-"""Trades a few bytes for fewer moves: each move pauses one partition, whatever its size.
+"""Plans with fewer moves at the cost of a few more bytes, because each move pauses one partition, whatever
+its size.
 
-An incremental plan moves the fewest bytes, often as many light partitions. Among plans within a share of
-those bytes, one that moves a heavy partition in place of several light ones disturbs fewer consumers.
+An incremental plan moves the fewest bytes, often in many light partitions. A plan that moves one heavy
+partition instead of several light ones may move slightly more bytes but pauses fewer partitions.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from assigner.stages.incremental import StickyPlacement
 
 _PASSES: Final = 3
 _FIRST_CHOICES: Final = 6
-"""Heaviest partitions that are tried as the first of a set."""
+"""Number of heaviest partitions that are tried as the first of a set."""
 _LARGEST_SET: Final = 8
 SOLVER_CELLS: Final = 5_000
-"""Partitions times tasks up to which the solver is used."""
+"""Maximum size of a case (partitions times tasks) for which the solver is used."""
 
 
 def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
 
-    Of each task that gives away several partitions, all return and the fewest, heaviest first, leave instead;
-    small cases are then solved.
+    For each task that gives away several partitions, these return, and as few heavy partitions as possible
+    leave instead. The solver then improves small cases.
     """
     if not (kept.reached and kept.fits and policy.move_slack):
         return kept
@@ -50,7 +51,7 @@ def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlac
 def _solved(
     problem: PlacementProblem, policy: Policy, kept: StickyPlacement, allowed: int
 ) -> StickyPlacement:
-    """Let the solver choose between the tasks within the target, unless no fewer moves are possible."""
+    """Let the solver choose the moves within the target, unless the number of moves is already minimal."""
     within = (carried(problem.sizes, kept.task_of, len(kept.alive)) <= kept.target).all(axis=1)
     tasks = np.flatnonzero(kept.alive & within)
     local = np.full(len(kept.alive) + 1, -1, np.int32)  # the last entry is that of partitions without a home
@@ -76,7 +77,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """`slack`: units that may still move beyond those that move now."""
+    """`slack`: units that may move in addition to the current ones."""
 
     problem: PlacementProblem
     kept: StickyPlacement
@@ -84,7 +85,7 @@ class _MoveSearch:
     slack: int
 
     def givers(self) -> list[int]:
-        """Return the remaining tasks that give away two partitions or more, most first."""
+        """Return the remaining tasks that give away at least two partitions, those with the most first."""
         home, alive = self.problem.home, self.kept.alive
         leaves = (home >= 0) & (self.state.task_of != home)
         leaves[leaves] = alive[home[leaves]]
@@ -93,7 +94,7 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Replace what leaves the task by fewer partitions; return False where no such set was found."""
+        """Replace the partitions that leave the task by fewer ones; return False if no such set was found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:
@@ -114,7 +115,7 @@ class _MoveSearch:
         return False
 
     def _rooms_without(self, leaving: Ranks, giver: int) -> _Rooms:
-        """Return the room of each task, had the partitions that leave the giver not come."""
+        """Return the room of each task without the partitions that leave the giver."""
         loads, counts = self.state.loads.copy(), self.state.counts.copy()
         np.subtract.at(loads, self.state.task_of[leaving], self.problem.sizes[leaving])
         np.subtract.at(counts, self.state.task_of[leaving], 1)
@@ -125,7 +126,8 @@ class _MoveSearch:
     def _choose(
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return `count` partitions that cover the need, by rank with their new task; None without any."""
+        """Return `count` partitions that cover the need, by rank, with their new tasks; None if there is no
+        such set."""
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)
         heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]

@@ -1,9 +1,9 @@
 """Full assignment: the fewest tasks that fit everything, then the lowest maximum.
 
-At a given number of tasks: heaviest first with a levelled tail, descent, and rounds of ruin and recreate; in
-one dimension also best fit decreasing as another start, and column generation if partitions are large
-relative to a task; the solver for small proofs. With two dimensions the fullness of a task is its larger
-share. All results respect the limits.
+For a given number of tasks, these methods are used: heaviest first with a levelled tail, descent, and rounds
+of ruin and recreate. In one dimension also best fit decreasing as another start, and column generation if
+partitions are large relative to a task. The solver proves small cases. With two dimensions the fullness of a
+task is its larger share. All results respect the limits.
 """
 
 from __future__ import annotations

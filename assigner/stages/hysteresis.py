@@ -1,11 +1,11 @@
 """Reaction to load changes: when the number of tasks changes, and which overloads are relieved.
 
 Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
-adds none. Tasks are removed only if the remaining ones would have kept the headroom free in every given
-observation, so that a day of observations keeps the tasks that the day needs. Both happen in one step: while
-the load still grows, tasks are added for the latest observation; while it still falls, or has only fallen,
-they are removed once the fall has ended in every observation. In between, nothing changes: noise of +-p moves
-nothing as long as (1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
+adds none. Tasks are removed only if the remaining tasks would have kept the headroom free in every given
+observation, so that observations of a day keep the tasks that the day needs. Both happen in one step. While
+the load grows, tasks are added for the latest observation. While the load falls, tasks are not removed until
+it stops falling. Between both limits nothing changes: noise of +-p has no effect as long as (1 - p) / (1 + p)
+is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _falls(newest: Sequence[Ints]) -> bool:
 
 
 def _only_falls(observations: Sequence[Ints]) -> bool:
-    """Return whether no observation exceeds an earlier one by more than noise: all were part of one fall."""
+    """Return whether no observation exceeds an earlier one by more than noise, so that the load has only
+    fallen."""
     lowest = float("inf")
     for sizes in observations:
         total = int(sizes.sum())
@@ -103,8 +104,8 @@ def _only_falls(observations: Sequence[Ints]) -> bool:
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
-    """Return why tasks are kept that the load does not need. `keep`, `present_need`: tasks needed with
-    headroom by all observations, and by the current one."""
+    """Return why tasks are kept although the load does not need them. `keep`, `present_need`: tasks needed
+    with headroom by all observations, and by the current one."""
     headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
     if present_need == keep:
         return f"it needs {keep} {headroom}"
@@ -115,7 +116,7 @@ def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> s
 
 
 def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
-    """Return a lower bound on tasks; each partition that exceeds the room alone gets its own."""
+    """Return a lower bound on tasks. Each partition that alone exceeds the room needs its own task."""
     alone = (sizes > room).any(axis=1)
     rest = sizes[~alone]
     return max(int(alone.sum()) + (task_bound(rest, room, limits) if len(rest) else 0), 1)

@@ -1,8 +1,9 @@
 """Improvement of a repaired placement with the solver, unless it is proven to move the fewest bytes.
 
 If few partitions carry most of the load, the solver places those exactly and treats the small ones as
-divisible. Then the small ones are repacked: the lightest subset leaves each task above its room, which may be
-more than the solver assumed. The feasible sums are added to the model, and it is solved again.
+divisible. Then the small partitions are repacked: the lightest subset leaves each task that exceeds its room.
+This may be more than the solver assumed. The feasible sums are then added to the model, and it is solved
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
 """Partitions are heavy if they fill more than this fraction (1/10) of a task."""
 _FEW_CELLS: Final = 4
-"""Up to `exact_cells` / 4 cells the solver runs unless the bound is met; above, unless `_NEAR` is met."""
+"""Up to `exact_cells` / 4 cells, the solver runs unless the bound is reached; above, unless `_NEAR` is
+reached."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
 """Less than one byte per second: not worth another run of the solver."""
 _SUMS: Final = 4_000
@@ -35,9 +37,9 @@ Ranges = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _SolverBudget:
-    """Runs of the solver for the heavy partitions, and deterministic seconds of each run and of all.
+    """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
 
-    A run usually needs about one second and sometimes many times that; another seed is then faster.
+    A run usually needs about one second, and sometimes much more. Another seed is then faster.
     """
 
     rounds: int

@@ -1,8 +1,9 @@
 """Incremental assignment: partitions stay, except for the lightest sets that must leave their tasks.
 
-Steps: choose the tasks (removed ones are drained), evict, place partitions without a task heaviest first on
-the lightest task with room, return those whose old task still has room; if that does not fit, exchanges; if
-the case is small and the bound is not met, the solver; else another task.
+Steps: choose the tasks (removed tasks are drained), evict partitions, place partitions without a task in
+descending order of load on the lightest task with room, and return partitions whose old task still has room.
+If they do not fit, exchanges follow; then the solver, if the case is small and the bound is not reached; and
+otherwise another task is added.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ def _worst(problem: PlacementProblem, kept: StickyPlacement) -> float:
 def _with_others_given_up(
     problem: PlacementProblem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
-    """Try other sets of tasks to remove, cheapest first, while their bound is below the current moves."""
+    """Try other sets of tasks to remove, cheapest first, as long as their bound is below the current
+    moves."""
     given_up = present[~kept.alive[present]]
     if not len(given_up):
         return kept
@@ -265,7 +267,7 @@ def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
     """Return whether levelling relieves the fullest task by `least_gain`. Always True if a task is added,
-    which must receive something; a task above usable capacity is relieved anyway."""
+    because it must get partitions. Tasks above usable capacity are relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)
@@ -275,8 +277,8 @@ def _is_gain_worth_moves(
 
 
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Return the tasks to reduce to the target: all above it in a rebalance, else lasting overloads. An added
-    task exists to relieve current ones, so the band does not apply then."""
+    """Return the tasks to reduce to the target: all above it in a rebalance, else lasting overloads. If a
+    task is added, the band does not apply, because the new task should relieve current ones."""
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:

@@ -1,4 +1,5 @@
-"""Stage that chooses the partitions kept by each task, for partitions that are coarse relative to a task."""
+"""Stage that chooses the partitions that each task keeps, for partitions that are large relative to a
+task."""
 
 from __future__ import annotations
 

@@ -133,8 +133,8 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Mark further tasks as alive: empty ones are part of the plan, too (there may be few partitions with
-    load)."""
+    """Mark further tasks as alive. Empty tasks are part of the plan too, because few partitions may have
+    load."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

@@ -35,8 +35,8 @@ class RepairedPlacement:
 def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: int) -> RepairedPlacement:
     """Place every partition without a task, moving as few bytes as possible.
 
-    If a new partition leaves too little room for the present ones, the lightest set leaves its task and is
-    placed in turn; exchanges follow only if that fails.
+    If a task has too little room beside a new partition, the lightest set of its partitions leaves and is
+    placed elsewhere. Exchanges follow only if that fails.
     """
     state = _place_on_lightest(inputs, Arrangement(inputs.sizes, placed, tasks))
     none_kept = np.zeros(len(placed), dtype=bool)
@@ -59,8 +59,8 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
     """Return a placement improved by ejection chains, starting from `state` and from the tightest fit of
-    `placed`. None if neither is better, or if the case is large: moves of light partitions are near the bound
-    then."""
+    `placed`. None if neither is better, or if the case is large, because moves of light partitions are then
+    close to the bound."""
     if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
         return None
     goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)
@@ -84,7 +84,8 @@ def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool
 
 
 def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
-    """Keep placed partitions; the rest go, heaviest first, to the fullest task with room, or nowhere."""
+    """Keep placed partitions. Assign the others in descending order of load to the fullest task with room, if
+    any."""
     task_of = placed.copy()
     state = Arrangement(inputs.sizes, placed, tasks)
     room, loads, counts = int(inputs.room[0]), state.loads[:, 0].copy(), state.counts.copy()
@@ -136,7 +137,7 @@ def _lightest_first(inputs: PackingInput, ranks: Ranks, loads: Ints, counts: Int
 
 
 def _undo_needless_moves(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> None:
-    """Undo moves that turned out needless: heaviest first, if the old task has room."""
+    """Undo moves that are unnecessary because the old task has room, heaviest first."""
     for rank in np.flatnonzero((homes >= 0) & (state.task_of != homes)).tolist():
         home, now = int(homes[rank]), int(state.task_of[rank])
         room_left = (state.loads[home] + inputs.sizes[rank] <= inputs.room).all()

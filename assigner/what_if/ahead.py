@@ -1,5 +1,5 @@
-"""Tasks needed in the next hours by a forecast from recorded loads, and tasks that past hours needed.
-Pure."""
+"""Tasks that the next hours need according to a forecast from recorded loads, and tasks that past hours
+needed. Pure."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast hour by hour, with the tasks that a simple packing fills, in milliseconds.
+    """Return the forecast hour by hour, with the task count of a simple packing, within milliseconds.
 
-    Without a limit of messages, never fewer tasks than the search finds, and rarely more. Raises
+    Without a limit of messages, the count is never lower than that of the search, and rarely higher. Raises
     InvalidRequest for an invalid capacity.
     """
     usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)

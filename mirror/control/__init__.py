@@ -1,5 +1,5 @@
-"""Use cases behind REST and the command line, which both enter here.
+"""Use cases of REST and the command line.
 
-Validates a request and writes the desired state; the leader and the instances do the rest. Imports
+They validate a request and write the desired state. The leader and the instances then act on it. Imports
 coordination's stores, ports, model and errors. Read `handlers.py`.
 """

@@ -1,8 +1,9 @@
-"""Clusters that a definition may read, write and adopt, depending on the requester. Pure.
+"""Rules for the clusters that a definition may read, write to and adopt topics of. Pure.
 
-With authentication, the requester is the principal, because the owner is a field that callers write. Without,
-it is the owner. Checked when a datastream is created, and when a change affects the decision. Stored
-datastreams continue to run; `objection` returns the part that would be rejected today.
+With authentication, rights belong to the principal, because callers can write any owner. Without
+authentication, they belong to the owner. The rules are checked when a datastream is created, and when a
+relevant field changes. Stored datastreams continue to run; `objection` returns the part that would now be
+rejected.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Maximum bytes of an expression of a new datastream: some hundred topics by name. Stored ones may be
-longer."""
+"""Maximum size in bytes of an expression of a new datastream, enough for some hundred topic names. Stored
+expressions may be longer."""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Attributes that members of a group may leave unset to adopt the group's choice."""
+"""Attributes that members of a group may leave unset to use the choice of the group."""
 _MAY_DIFFER: Final = frozenset({"limits"})
-"""Attributes that existing members of a group may differ in; the strictest value counts."""
+"""Attributes in which existing members of a group may differ; the strictest value applies."""
 _MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
 
 
@@ -50,15 +51,15 @@ class ClusterUse(StrEnum):
     WRITE = "write"
     """Create topics there, and copy into them."""
     ADOPT = "adopt"
-    """Copy into topics that existed before the datastream, and extend them."""
+    """Copy into existing topics, and add partitions to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
     """Access rights at one cluster: names, with `*` for any text.
 
-    `groups`: consumer groups that a datastream of the same name may use for its positions. Every reader of
-    the datastream may read the positions of these groups.
+    `groups`: consumer groups to which a datastream with the same name may commit its positions. Every reader
+    of the datastream may read the positions of these groups.
     """
 
     readers: Sequence[str] = _EVERYBODY
@@ -85,7 +86,8 @@ class ClusterRights:
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Returns the aliases that may be the cluster of an address: all except those known to be another cluster."""
+"""Returns the aliases that may denote the cluster of an address: all except those known to be other
+clusters."""
 
 
 class _Use(NamedTuple):
@@ -109,9 +111,9 @@ class Admission:
     """Rules for new and changed definitions.
 
     `clusters`: configured clusters by alias. `addresses`: patterns of other addresses that may be used.
-    `most_tasks`: maximum of the limits of a datastream. `knows_callers`: rights apply to principals, which
-    stored definitions do not contain. `quotas`: by owner. `strategies` and `providers`: return the names of
-    the available placement strategies and load providers.
+    `most_tasks`: maximum number of tasks in the limits of a datastream. `knows_callers`: whether rights
+    belong to principals, which stored definitions do not contain. `quotas`: quotas by owner. `strategies` and
+    `providers`: return the names of the available placement strategies and load providers.
     """
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
@@ -191,16 +193,16 @@ class Admission:
         return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
-        """Return why a stored datastream is not mirrored: a cluster is no longer configured. Empty if all
-        are.
+        """Return why a stored datastream is not mirrored, because a cluster is no longer configured; empty if
+        all clusters are configured.
         """
         uses = (use for use in _uses(stored) if use.access is not ClusterUse.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
 
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
-        """Return whether a datastream may write to topics that existed at its destination before it.
+        """Return whether a datastream may write to existing topics at its destination.
 
-        Without its own setting, it may if everyone may adopt.
+        If the datastream does not choose, it may if everyone may adopt.
         """
         if datastream.adopts is not None:
             return datastream.adopts
@@ -225,7 +227,7 @@ class Admission:
         owner: str,
         clusters: Collection[ClusterRef] | None = None,
     ) -> list[_AdmissionProblem]:
-        """Return the rejected uses of a datastream, at `clusters` only unless that is None."""
+        """Return the rejected uses of clusters by a datastream; only of `clusters`, unless that is None."""
         found = []
         for use in _uses(datastream):
             if clusters is not None and use.cluster not in clusters:
@@ -242,9 +244,10 @@ class Admission:
         return found
 
     def _foreign_groups(self, datastream: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """Return the problems of the group as which it commits positions, each with advice.
+        """Return the problems of the consumer group to which a datastream commits positions, each with
+        advice.
 
-        Another group than its name requires a separate right (`api.access.rights`).
+        A group other than its name requires a separate right (`api.access.rights`).
         """
         if datastream.consumer_group != datastream.name:
             return []
@@ -298,7 +301,7 @@ class Admission:
 def _check_is_there(
     key: str, kind: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
 ) -> None:
-    """Reject a choice under this key of a datastream's placement that is not available."""
+    """Reject the choice under this key of a datastream's placement if it is not available."""
     if name is not None and name not in (known := names()):
         advice = f"available: {', '.join(known)}" if known else ""
         found.refuse(f"/placement/{key}", f"there is no {kind} {shown(name)}", advice)
@@ -310,10 +313,10 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 
 
 def check_joining(new: Datastream, members: Iterable[Datastream]) -> None:
-    """Check that a new member of a group is like its members, because they share tasks.
+    """Check that a new member of a group is like the existing members, because they share tasks.
 
-    Raises InvalidRequest unless it has their owner, policies, limits and start, and the placement strategy
-    and load provider that any member chooses.
+    Raises InvalidRequest unless it has the same owner, policies, limits, start, placement strategy and load
+    provider.
     """
     for other in members:
         if differing := _differing(new, other):
@@ -347,7 +350,7 @@ def check_staying(
 
 
 def _parted(datastream: Datastream, other: Datastream) -> set[str]:
-    """Return the attributes that already differ between two members, as earlier versions allowed."""
+    """Return the attributes in which members already differ, which earlier versions allowed."""
     theirs = _alike(other)
     return {
         trait
@@ -390,9 +393,7 @@ def _uses(datastream: Datastream) -> list[_Use]:
 
 
 def _permission_key(datastream: Datastream, principal: str) -> tuple[object, ...]:
-    """Return the parts of a definition that require rights, including the owner where owners hold the
-    rights.
-    """
+    """Return the parts of a definition that require rights, including the owner if owners have the rights."""
     owner = "" if principal else _owner(datastream)
     return datastream.selection, owner, datastream.adopts, datastream.grows_existing
 

@@ -1,4 +1,4 @@
-"""Reports requested changes: the actor, the action (create, change, pause, move, ...), and the reason.
+"""Reports of requested changes: the caller, the action (create, change, pause, move, ...), and the reason.
 
 Each change becomes an event for operators, and an audit line in the log, with the state before and after, the
 requester and the remote address.
@@ -57,7 +57,8 @@ class Announcer:
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
         """Return the event of a creation, and the entry that stores it.
 
-        The entry is written in the transaction of the definition, which saves a request; `created` follows.
+        To save a request, the entry is written in the transaction of the definition. Call `created`
+        afterwards.
         """
         status = command.status
         how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
@@ -75,7 +76,7 @@ class Announcer:
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """Audit a request to the leader; its event is published by the leader."""
+        """Write the audit line of a request to the leader. The leader publishes the event."""
         kind = type(request).__name__.removesuffix("Request").lower()
         self._audit(kind, name, None, None, request.requested_by, request.reason)
 

@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"
 """Event name of all audit lines."""
 SERVICE: Final = Caller("headrace", "service")
-"""The leader acting without a current request. No token and no certificate has this role."""
+"""Role of the leader when it acts without a request. Tokens and certificates cannot have this role."""
 MONITOR: Final = Caller("monitor", "service")
 """The monitor of the leading instance."""
 _VALUE_SHOWN: Final = 2_000

@@ -1,4 +1,4 @@
-"""The caller of a change, and the objects that the change concerns."""
+"""The caller of a change, and the datastreams that the change affects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mirror.model.identifiers import DatastreamName
 class RequestedChange:
     """A requested change.
 
-    `before` and `after`: the datastream now and after the change; None if missing or unreadable.
-    `group_members`: others whose tasks or positions are affected.
+    `before` and `after`: the datastream before and after the change; None if missing or unreadable.
+    `group_members`: other datastreams whose tasks or positions are affected.
     """
 
     name: DatastreamName
@@ -34,7 +34,7 @@ class Rights(Protocol):
 
 
 class EveryRight:
-    """All rights: of the service itself, and of everyone without authentication. Satisfies `Rights`."""
+    """All rights, for the service itself, and for every caller without authentication. Satisfies `Rights`."""
 
     def check(self, change: RequestedChange) -> None:
         """Allow every change."""
@@ -47,7 +47,7 @@ _EVERY: Final = EveryRight()
 class Caller:
     """Authenticated origin of a request.
 
-    `name`: of the principal; empty without authentication. `remote`: remote address of the connection.
+    `name`: name of the principal; empty without authentication. `remote`: remote address of the connection.
     `request_id`: id of the call in the log.
     """
 
@@ -66,8 +66,8 @@ class Caller:
     ) -> None:
         """Raise Forbidden unless the change is allowed.
 
-        `others`: datastreams to search for those whose tasks the change affects, and for those whose consumer
-        group a new one would use.
+        `others`: all other datastreams. The caller also needs rights for those whose tasks the change
+        affects, and for those whose consumer group a new datastream would use.
         """
         if isinstance(self.rights, EveryRight):
             return
@@ -89,7 +89,8 @@ class Caller:
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
     """Return whether a change concerns the other datastream.
 
-    Equal consumer groups count regardless of the source, because one cluster may have two names.
+    Datastreams with the same consumer group count regardless of their sources, because one cluster may have
+    two names.
     """
     return known.group == other.group or (is_new and known.consumer_group == other.consumer_group)
 

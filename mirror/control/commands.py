@@ -16,10 +16,10 @@ class CreateDatastream:
     """Register a definition.
 
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
-    not run yet. `is_taken_over`: it has run elsewhere and keeps its creation time; others are stamped, so
-    that none can claim to be older than existing ones. `is_restored`: it existed before ZooKeeper lost it,
-    and also keeps its pauses and its halt. If the definition has a `creation`, the call may be repeated.
-    `reason` and `requested_by`: for the event.
+    not run yet. `is_taken_over`: the datastream was imported and keeps its creation time; all others get the
+    current time, so that they cannot claim to be older than existing ones. `is_restored`: ZooKeeper had lost
+    the datastream; it also keeps its pauses and its halt. If the definition has a `creation`, the call may be
+    repeated. `reason` and `requested_by`: for the event.
     """
 
     datastream: Datastream
@@ -34,8 +34,8 @@ class CreateDatastream:
 class UpdateDatastream:
     """Replace a definition, within the limits of `mirror.model.datastreams.change`.
 
-    `before`: the version from which the change was made. `is_exact`: the version must be unchanged; otherwise
-    it may have been paused, resumed or stopped since, which is kept.
+    `before`: the version on which the change is based. `is_exact`: the version must be unchanged; otherwise
+    the datastream may have been paused, resumed or stopped since then, and its new state is kept.
     """
 
     before: StoredDatastream
@@ -50,8 +50,8 @@ class ChangeStatus:
     """Pause, resume, stop or delete a datastream.
 
     `action`: a key of `model.lifecycle.TRANSITIONS`. `reason` and `requested_by`: stored with a pause or a
-    stop, and for the events. `before`: expected version; None accepts any. `until_ms`: end of a pause
-    (epoch); for a paused datastream it changes the end.
+    stop, and for the events. `before`: expected version; None accepts any version. `until_ms`: end of a pause
+    in epoch milliseconds; replaces the end of an existing pause.
     """
 
     name: DatastreamName
@@ -64,7 +64,7 @@ class ChangeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Pause or resume all datastreams that share tasks, or none.
+    """Pause or resume all datastreams that share tasks, in one transaction.
 
     `action`: pause or resume. `reason`, `requested_by`, `until_ms`: as in `ChangeStatus`. `before`: expected
     versions of all members; None accepts any.
@@ -84,7 +84,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
-    """Pause partitions of a datastream, or resume them (`pause` false). They keep their places in the plan.
+    """Pause partitions of a datastream, or resume them (`pause` false). They stay assigned to their tasks.
 
     `reason` and `requested_by`: stored with a pause, and for the events. `before` and `until_ms`: as in
     `ChangeStatus`.

@@ -1,4 +1,4 @@
-"""Positions in the event log: the events after one, and detection of gaps before it. Pure."""
+"""Positions in the event log: events after a position, and detection of gaps. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Rest of one publication. `missed`: publications between it and the position were dropped.
+    """Remaining events of one publication. `missed`: whether publications between the position and this one
+    were dropped.
 
     `events`: each with the position after it.
     """

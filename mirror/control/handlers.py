@@ -1,4 +1,4 @@
-"""Executes commands: checks them, then writes the desired state with compare-and-set."""
+"""Execution of commands: they are checked, then the desired state is written with compare-and-set."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ _CREATION_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class ControlStores:
-    """Shared state that the use cases read and write. `publish` also receives the events of `events`."""
+    """Shared state that the use cases read and write. `publish` is called with the events that are stored in
+    `events`."""
 
     definitions: DefinitionStore
     requests: RequestQueue
@@ -96,7 +97,7 @@ class Control:
         return self._caller
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """Return a datastream if the caller may change its tasks, also for all datastreams that share them.
+        """Return a datastream if the caller may change its tasks and all datastreams that share them.
 
         Raises NotFound, DamagedState, Forbidden."""
         datastream = self.get(name)
@@ -132,11 +133,11 @@ class Control:
         return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
 
     def record_request(self, request: Request) -> None:
-        """Record a request to the leader made by other means than these use cases."""
+        """Record a request to the leader that was not made through these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
-        """Return whether a datastream may write to topics that existed at its destination before it."""
+        """Return whether a datastream may write to existing topics at its destination."""
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
@@ -151,7 +152,7 @@ class Control:
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Create a datastream and return the stored definition, also if the same call created it before.
+        """Create a datastream and return the stored definition, even if the same call has already created it.
 
         Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
@@ -238,9 +239,10 @@ class Control:
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """Change definitions: check all before writing any, and return the result of each.
+        """Change definitions. All are checked before any is written. Return the result of each.
 
-        A failed write does not affect the others. Raises IllegalTransition, InvalidRequest and Forbidden."""
+        A failed write does not affect other changes. Raises IllegalTransition, InvalidRequest and
+        Forbidden."""
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
         for command in commands:
@@ -251,7 +253,7 @@ class Control:
         return found
 
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
-        """Check changes and return a guard that fails if the input of the checks changes meanwhile.
+        """Check changes and return a guard that fails if the input of the checks changes concurrently.
 
         Raises the exceptions of the checks."""
         guard = self._definitions.guard(self._checks.guarded([command.after for command in commands]))
@@ -311,7 +313,7 @@ class Control:
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark for removal; a damaged definition is removed at once. Return the definition as stored now.
+        """Mark a definition for deletion, and return it as stored. A damaged definition is deleted at once.
 
         Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden."""
         found = self.look(command.name)
@@ -346,7 +348,7 @@ class Control:
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Queue a move for the leader and return the request; a plan answers it.
+        """Queue a move for the leader and return the request. It ends with a plan.
 
         Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden."""
         request = self.move_request_of(command)
@@ -419,7 +421,7 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Queue a rebalance for the leader and return the request; a plan answers it.
+        """Queue a rebalance for the leader and return the request. It ends with a plan.
 
         Raises NotFound, IllegalTransition, Forbidden."""
         request = self.request_of(command)

@@ -47,7 +47,7 @@ class Operations:
         raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """Return an operation; a stop is also derived from a stopped datastream while it lasts."""
+        """Return an operation. The operation of a stop is also derived from a datastream that is stopped."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
@@ -57,8 +57,8 @@ class Operations:
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
         """Return the known operations by id.
 
-        An operation ends in one transaction, and running ones are read first, so none that ends meanwhile is
-        missed.
+        An operation ends in one transaction, and running operations are read first, so none is missed if it
+        ends in between.
         """
         halts = (halting(datastream) for datastream in definitions.datastreams)
         running = [halt for halt in halts if halt is not None and halt.state is OperationState.RUNNING]

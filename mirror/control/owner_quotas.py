@@ -1,7 +1,7 @@
-"""Quotas of the datastreams of one owner together. Pure.
+"""Quotas of all datastreams of an owner. Pure.
 
-They apply to new datastreams and increased use; stored datastreams continue to run. Topics appear and grow
-without a call, so the leader also decides at each tick which partitions wait.
+They apply to new datastreams and to increased use; stored datastreams continue to run. Topics are created and
+extended without a call, so the leader also decides in each tick which partitions must wait.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the 
 
 @dataclass(frozen=True, slots=True)
 class OwnerQuota:
-    """Limits of the datastreams of an owner together; 0 means no limit."""
+    """Limits of the total of all datastreams of an owner; 0 means no limit."""
 
     datastreams: int = 0
     bytes_per_second: int = 0
@@ -80,8 +80,8 @@ def check_partitions(
 ) -> None:
     """Check the quota of partitions. Raises QuotaExceeded.
 
-    `former`: as in `check_quota`, with its present selection. `others`: of the same owner. Partitions unknown
-    here are left to the leader.
+    `former`: as in `check_quota`, with its present selection. `others`: datastreams of the same owner. The
+    leader checks partitions that are unknown here.
     """
     owner = _owner(new[0])
     most = quota_of(quotas, owner).partitions
@@ -104,9 +104,9 @@ def waiting_for_quota(
 ) -> dict[DatastreamName, dict[str, IncompleteTopic]]:
     """Return the topics, by datastream, that may not be copied entirely yet.
 
-    Copied partitions continue, however small the quota is. New partitions of a topic are copied if all fit,
-    older datastreams first. `selected`: older datastreams first. `held`: partitions that groups copy
-    according to the plan.
+    Partitions that are already copied continue, even if the quota is smaller. New partitions of a topic are
+    copied if all of them fit; older datastreams have precedence. `selected`: older datastreams first. `held`:
+    partitions that groups copy according to the plan.
     """
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
     for one, counts in selected:
@@ -122,7 +122,7 @@ def waiting_for_quota(
 
 
 _Key = tuple[GroupName, str]
-"""A source topic copied by one group: datastreams that share tasks copy it once."""
+"""A source topic copied by one group, because datastreams that share tasks copy it once."""
 
 
 def _waiting(
@@ -162,7 +162,7 @@ def _chosen(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
-    """Check the quota of bytes; a datastream without a rate would take everything."""
+    """Check the quota of bytes. A datastream without a rate is rejected, because it would be unlimited."""
     taken, rate = sum(map(_rate, mine)), _rate(new)
     if not rate or taken + rate > most:
         wanted = f"cannot add {rate}" if rate else "the datastream must set its own limit"

@@ -1,7 +1,7 @@
 """Comparison of a partition with its copy: every record, in order, regardless of offsets.
 
-A copy may be written to during the comparison. Then the source's end offset at the start decides: earlier
-records must arrive, later ones are compared as far as the copy has them.
+The copy may grow during the comparison. Records before the end offset that the source had at the start must
+then arrive; later records are compared only as far as the copy has them.
 
 If both sides have the same batch, one comparison of bytes covers all its records; otherwise the records are
 decoded. Control records and aborted transactions are skipped on both sides.
@@ -34,7 +34,7 @@ from mirror.protocol.varint import encode
 
 MOST_DIFFERENCES: Final = 5
 _PATIENCE_SECONDS: Final = 5.0
-"""Time without growth after which a copy's missing records count as missing."""
+"""Time for which a copy must not grow before its remaining records count as missing."""
 _LOOK_SECONDS: Final = 0.2
 
 
@@ -44,9 +44,9 @@ def _noted_nowhere(_offsets: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: [start, end) of a partition.
+    """One side of a comparison: the range [start, end) of a partition.
 
-    `left_out`: restricts the comparison to copied records; other records are counted.
+    `left_out`: classes of records; only copied records are compared, and other records are counted.
     """
 
     cluster: Cluster
@@ -76,9 +76,9 @@ class RecordDifference:
 class Comparison:
     """Result for one partition.
 
-    `records`: equal records; `missing` and `surplus`: unmatched records per side. `source_end` and
-    `target_end`: ends of the compared ranges. `uncopied`: source records that were not compared because the
-    map lacks them.
+    `records`: number of equal records; `missing` and `surplus`: numbers of unmatched records of the source
+    and of the copy. `source_end` and `target_end`: ends of the compared ranges. `uncopied`: source records
+    that were not compared because the map lacks them.
     """
 
     records: int = 0
@@ -105,7 +105,7 @@ class _Cursor:
         self.end = side.end
         self._batches: list[tuple[memoryview, BatchHeader | None]] = []
         self.records: list[Record] = []
-        """Decoded records not taken yet, the next one last."""
+        """Decoded records that were not compared yet, in reverse order."""
         self._tally = UncopiedTally(side.left_out) if side.left_out is not None else None
 
     @property
@@ -174,7 +174,8 @@ class _Cursor:
         self._span.position = last + 1
 
     def _is_left_out(self, header: BatchHeader) -> bool:
-        """Count a batch that the copy skipped entirely, possibly because it cannot be opened."""
+        """Count a batch that was not copied at all, possibly because it cannot be decoded, and return whether
+        it is one."""
         left_out, tally = self._side.left_out, self._tally
         first, end = max(header.base_offset, self._side.start), min(header.last_offset + 1, self.end)
         if left_out is None or tally is None or not left_out.are_left_out(first, end):
@@ -183,7 +184,8 @@ class _Cursor:
         return True
 
     def whole(self) -> tuple[memoryview, BatchHeader] | None:
-        """Return the next batch if it is untouched and entirely within the range."""
+        """Return the next batch if none of its records was compared yet and it is entirely within the
+        range."""
         if self.records or not self._batches:
             return None
         batch, header = self._batches[-1]
@@ -227,7 +229,7 @@ class _Cursor:
 class _Sides:
     """Cursors of both sides.
 
-    `look` returns a side's present end so that growing logs can be followed; without it, the ends are fixed.
+    `look` returns the present end of a side, to follow growing logs. Without it, the ends are fixed.
     """
 
     def __init__(self, source: Side, target: Side, look: Look | None) -> None:
@@ -237,7 +239,7 @@ class _Sides:
         self._is_source_newer = False
 
     async def more_source(self) -> bool:
-        """Extend the source if the copy has more records: they were written after the end was looked up.
+        """Extend the source if the copy has more records, which were written after the end was determined.
 
         Return whether the source has any.
         """
@@ -248,7 +250,7 @@ class _Sides:
         return await self.one.ready()
 
     async def more_target(self, wanted: int) -> bool:
-        """Wait for the record at this source offset, which the copy lacks, as long as the copy grows.
+        """Wait, as long as the copy grows, for the record at this source offset that the copy still lacks.
 
         Return False for a record written after the start of the comparison.
         """

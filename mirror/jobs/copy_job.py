@@ -1,4 +1,4 @@
-"""Planning of a copy without a service: the lanes to copy, decided once."""
+"""Planning of a copy without a service. The lanes are determined once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mirror.replication.progress_log import ProgressLog
 class CopyJob:
     """Scope and options of a copy. `state` names the stored progress, from which a later run continues.
 
-    `until_end` stops each partition at its present end (the last stable offset for committed records).
-    `needs_checkpoint`: reject partitions without one. `own`: internal topics of Headrace with configured
-    names. `excluded_settings`: topic settings that new topics do not inherit. `positions`: start positions of
-    partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics whose settings
-    cannot be read.
+    `until_end`: stop each partition at its present end (the last stable offset for committed records).
+    `needs_checkpoint`: reject partitions without a checkpoint. `own`: internal topics of Headrace with
+    configured names. `excluded_settings`: topic settings that new topics do not inherit. `positions`: start
+    positions of partitions without a checkpoint, instead of `start`. `ignores_settings`: create topics whose
+    settings cannot be read.
     """
 
     state: str
@@ -76,7 +76,7 @@ class CopyPlan:
     unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
 
     def followed_by(self, later: CopyPlan) -> CopyPlan:
-        """Return this plan merged with a later one for the partitions that it lacks."""
+        """Return this plan merged with a later plan for the missing partitions."""
         before, after = self.changes, later.changes
         changes = replace(
             after,
@@ -153,10 +153,10 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 
 
 def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
-    """Return the lanes, with those without progress starting from the beginning if others have progress.
+    """Return the lanes. If any lane has progress, lanes without progress start from the beginning.
 
-    The copy has then run before, and their records may have been written since. If there is progress, it must
-    have been read.
+    The copy has then run before, and all records of these partitions may have been written since. Stored
+    progress must have been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
@@ -189,8 +189,8 @@ def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:
     """Return the source topics that the job selects, sorted.
 
-    Raises InvalidRequest if they would be copied onto themselves, if some are copies made by such a job, and
-    for an internal destination topic.
+    Raises InvalidRequest if topics would be copied onto themselves, if some are copies of an earlier run of
+    the job, or if a destination topic is internal.
     """
     chosen = tuple(
         topic

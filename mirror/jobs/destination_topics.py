@@ -1,4 +1,5 @@
-"""Destination topics of a copy: created and grown like their sources, otherwise never changed."""
+"""Destination topics of a copy. They are created and extended like their source topics, and otherwise never
+changed."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ from mirror.protocol.control.topics import DescribedTopic, create_partitions, de
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""Codes after which the topic may exist. After a timeout, the wait for leaders shows the outcome."""
+"""Error codes after which the topic may exist. After a timeout, waiting for leaders shows whether it does."""
 _IGNORE: Final = "create it without the settings of the source by --ignore-settings"
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
-"""Additional time per partition: a busy controller takes some milliseconds for each."""
+"""Additional time per partition, because a busy controller needs some milliseconds for each."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class CreationRules:
 class TopicChanges:
     """Changes made at the destination.
 
-    `drift`: differing settings, one sentence each; `failures`: source topics that the destination rejects,
-    with the error; `adjusted`: settings that it rejects, one sentence each; `supplied`: settings of new
-    topics that come from broker defaults of the source; `not_carried`: names of source settings that new
-    topics lack, `*` if they could not be read.
+    `drift`: a sentence for each setting that differs; `failures`: source topics that the destination rejects,
+    with the error; `adjusted`: a sentence for each setting that the destination rejects; `supplied`: settings
+    of new topics that come from broker defaults of the source; `not_carried`: names of source settings that
+    new topics lack, `*` if they could not be read.
     """
 
     created: list[str] = field(default_factory=list)
@@ -131,7 +132,7 @@ async def prepare_destination(
 
 
 def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> None:
-    """Raise the error for a topic whose settings a new copy would lack, unless these are ignored."""
+    """Raise the error if the settings of a topic cannot be read and must not be ignored."""
     if unknown is not None and not rules.ignores_settings:
         unknown.advice = "; or ".join(filter(None, (unknown.advice, _IGNORE)))
         raise unknown
@@ -140,7 +141,8 @@ def _require_settings(unknown: HeadraceError | None, rules: CreationRules) -> No
 def _note_new(
     source: TopicDescription, wanted: TopicDescription, changes: TopicChanges, *, is_known: bool
 ) -> None:
-    """Record the settings of a new topic that come from elsewhere, and those that it lacks."""
+    """Record the settings of a new topic that come from broker defaults of the source, and the settings that
+    it lacks."""
     supplied = wanted.settings.keys() & wanted.defaults.keys()
     if supplied:
         changes.supplied[wanted.name] = {key: wanted.settings[key] for key in sorted(supplied)}

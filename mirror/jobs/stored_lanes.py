@@ -39,9 +39,9 @@ async def stored_lanes(
 class StoredLanes:
     """Stored lanes of a state, and the present ids of its destination topics.
 
-    `topic_ids`: None for a missing topic; unknown ones have no entry. `first_offsets`: lower bounds, at the
-    destination, of the first record of lanes that have mirrored nothing, if known. `source_error`: error of
-    the source in that lookup.
+    `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for lanes
+    that have mirrored nothing, lower bounds of the destination offset of their first record, if known.
+    `source_error`: error of the source when these were determined.
     """
 
     lanes: Mapping[LaneKey, LaneProgress]
@@ -82,8 +82,8 @@ async def stored_to_translate(
     """Return `stored_and_current` together with the first offsets of lanes that have mirrored nothing.
 
     The end offsets are requested from the destination, then from the source, and then the checkpoints are
-    read again: if a lane's checkpoint is at the source's end and it still has mirrored nothing, the
-    destination had no record of it when its end was requested.
+    read again: if a checkpoint is at the end of the source and the lane has still mirrored nothing, the
+    destination had no record of the lane when its end was requested.
     """
     stored = await stored_and_current(bench, destination, state)
     empty = {key: one for key, one in stored.lanes.items() if one.target_topic and not len(one.offset_map)}

@@ -1,9 +1,8 @@
 """Copies from a source to a sink, at least one of which is a connector.
 
-Several times a second, the readable offsets are looked up, and new records are read, written and committed, a
-few partitions at a time. The sink stores the position: it is returned when the partition is taken, and
-nothing else is stored. A partition that fails is released and retried after a delay, without affecting
-others.
+Several times a second, the job looks up the readable offsets, and reads, writes and commits new records of a
+few partitions at a time. Only the sink stores the position, and returns it when the partition is taken. A
+partition that fails is released and retried after a delay, without affecting others.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from mirror.replication.connector import (
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
 _TURN_SECONDS: Final = 5.0
-"""Time that one partition may use while others wait."""
+"""Maximum time for one partition while others wait."""
 _AT_ONCE: Final = 8
 _FIRST_RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 30.0
@@ -58,9 +57,9 @@ _Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
 class TransferJob:
     """Scope and options of a transfer.
 
-    `until_end` stops each partition at its end when the job starts. `needs_position`: reject partitions
-    without a committed position. `rules`: the transforms. `own`: internal topics of Headrace with configured
-    names.
+    `until_end`: stop each partition at the end that it has when the job starts. `needs_position`: reject
+    partitions without a committed position. `rules`: the transforms. `own`: internal topics of Headrace with
+    configured names.
     """
 
     selection: TopicSelection
@@ -89,8 +88,8 @@ class TransferLane:
     """State of one partition.
 
     `read_to`: next offset to read; `committed`: position at the sink; `end`: where to stop; `seen_end`: last
-    known end of the source. `counts`: totals written; `settled`: totals committed. `reason`: why it makes no
-    progress; `gaps`: sentences about lost records.
+    known end of the source. `counts`: totals of written records; `settled`: totals of committed records.
+    `reason`: reason for missing progress; `gaps`: sentences about lost records.
     """
 
     place: TopicPartition
@@ -136,8 +135,8 @@ class Transfer:
     async def prepare(self) -> None:
         """Select the partitions, create their topics in the sink, and determine the end of each.
 
-        A topic that the sink rejects is retried when its partitions are taken; an unknown end is set once it
-        is known. Raises TopicMissing if none matches, Unreachable, and the sink's error if it rejects all
+        A topic that the sink rejects is retried when its partitions are taken. An unknown end is determined
+        later. Raises TopicMissing if none matches, Unreachable, and the sink's error if it rejects all
         topics.
         """
         job, topics = self._job, await self._source.topics()
@@ -349,7 +348,7 @@ class Transfer:
         return kept
 
     def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
-        """Account for offsets without a record, both before the returned span and within it."""
+        """Record the offsets without a record, before the returned span and within it."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
                 self._pass_over(lane, compacted(OffsetHole(start, stop, span)))

@@ -1,7 +1,7 @@
 """Translation of consumer group offsets between a source and its copy, in either direction.
 
-The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map is as old
-as the last checkpoint: an offset beyond it becomes the end of the map, so a group may read some records again
+The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map ends at
+the last checkpoint. An offset beyond it becomes the end of the map, so a group may read some records again
 but misses none.
 """
 
@@ -38,7 +38,7 @@ class TranslateJob:
 
     `state`: name of the copy, or group of the datastream. `back`: from the destination to the source.
     `as_group`: name of the group on the other side, empty for the same. `rewinds`: also move offsets backward
-    where the group is already ahead.
+    if the group is already ahead.
     """
 
     state: str
@@ -64,9 +64,10 @@ class TranslateJob:
 class PositionMove:
     """Translation of one partition: from `here` at `offset` to `there` at `becomes`.
 
-    `precision` is that of `lane.offset_map`; `present` the group's present offset there. `skipped`: reason
-    why the offset is not committed; `becomes` may then be -1. `behind`: the stored progress of the mirrored
-    topic has not reached the offset, so a later checkpoint gives a better result.
+    `precision`: precision of the result, see `lane.offset_map`; `present`: present offset of the group on the
+    other side. `skipped`: reason why the offset is not committed; `becomes` may then be -1. `behind`: the
+    stored progress of the mirrored topic has not reached the offset, so a later checkpoint gives a better
+    result.
     """
 
     here: TopicPartition
@@ -85,7 +86,7 @@ class PositionMove:
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether the group would have no offset there, although the topic is mirrored."""
+        """Return whether the group would have no offset on the other side although the topic is mirrored."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
@@ -177,7 +178,7 @@ async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[Posi
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
     """Return the offsets to commit, in order. Raises NotFound for a group without committed offsets.
 
-    `stored` must be read before `positions`, so that it may lag behind the group but is never ahead.
+    `stored` must be read before `positions`, so that it can be behind the group but never ahead.
     """
     if not positions.here:
         raise NotFound(f"group {job.group} has no committed offsets on {job.sides[0]}")
@@ -189,8 +190,8 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """Add the offset that the group has committed on the other side; skip the translation if that is equal or
-    ahead."""
+    """Add the offset that the group has committed on the other side. Skip the translation if this offset is
+    equal or ahead."""
     present = positions.there.get(move.there)
     if move.skipped or present is None:
         return move

@@ -27,10 +27,10 @@ _AT_ONCE: Final = 4
 class VerifyJob:
     """Scope and options of a verification.
 
-    With a `state`, the range that it has copied, aligned by its offset map; otherwise both logs up to the
-    source's end at the start. `records_per_range` above 0 compares digests of ranges instead of records.
-    `allows_expired`: the destination has a shorter retention on purpose, so records that it has deleted are
-    not missing.
+    With a `state`, the range that was copied with it is compared, aligned by its offset map. Without a state,
+    both logs are compared up to the end of the source at the start. If `records_per_range` is above 0,
+    digests of ranges are compared instead of records. `allows_expired`: the destination intentionally has a
+    shorter retention, so records that it has deleted are not missing.
     """
 
     source: ClusterRef
@@ -57,8 +57,8 @@ class PartitionVerdict:
     not be compared.
 
     `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
-    without a state, because they cannot be distinguished from missing ones. `expired`: offsets of the copy
-    that the destination has deleted but the source has not, if allowed.
+    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
+    the copy that only the destination has deleted, if allowed.
     """
 
     partition: TopicPartition
@@ -72,7 +72,7 @@ class PartitionVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether the sides differ only by records skipped on purpose."""
+        """Return whether the sides differ only by records that were skipped intentionally."""
         return not self.problem and self.comparison.is_equal and not self.differing_ranges
 
     def to_json(self) -> dict[str, Any]:
@@ -269,10 +269,10 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 
 @dataclass(frozen=True)
 class CopiedRange:
-    """Range that a state has copied of one partition: [start, end) on both sides.
+    """Range [start, end) of a partition, on both sides, that was copied with a state.
 
-    `unjudged`: number of source offsets after it; `left_out`: classes of the records before it (copied,
-    filtered or dead-lettered), None without progress.
+    `unjudged`: number of source offsets after the range; `left_out`: classes of the records in the range
+    (copied, filtered or dead-lettered), None without progress.
     """
 
     partition: TopicPartition
@@ -283,8 +283,8 @@ class CopiedRange:
 
 
 async def copied_ranges(bench: EngineContext, job: VerifyJob) -> list[CopiedRange]:
-    """Return the copied range of every partition of the selected topics, according to the stored state. It
-    allows both sides to be compared while they grow. A missing destination topic counts as empty.
+    """Return the copied range of every partition of the selected topics, according to the stored state. With
+    these ranges, both sides can be compared while they grow. A missing destination topic counts as empty.
 
     Raises TopicMissing if no topic is selected, Unreachable.
     """

@@ -1,1 +1,1 @@
-"""Checks of a new or changed definition against the other ones. Read `checks.py`."""
+"""Checks of a new or changed definition against existing ones. Read `checks.py`."""

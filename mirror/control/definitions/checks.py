@@ -63,7 +63,7 @@ class DefinitionChecks:
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
     def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
-        """Return the names under which changes of these datastreams exclude each other."""
+        """Return the names of the guards that concurrent changes of these datastreams share."""
         owners = {self.quota_owner(datastream) for datastream in datastreams} - {None}
         return frozenset(
             {f"group {datastream.group}" for datastream in datastreams}
@@ -169,5 +169,5 @@ class DefinitionChecks:
 
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:
-    """Return the changeable parts of a definition that affect circles and duplicate copies."""
+    """Return the changeable parts of a definition that can cause loops or duplicate copies."""
     return datastream.selection, datastream.shares_destination

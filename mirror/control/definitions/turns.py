@@ -1,4 +1,5 @@
-"""Serializes the creations of an owner in this process, so that few must be checked again."""
+"""Locks that serialize the creations of an owner in this process, so that few creations must be checked
+again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Datastreams that share tasks: common rules, and changes of all or none."""
+"""Groups of datastreams that share tasks: common rules, and atomic changes of all members."""

@@ -1,4 +1,4 @@
-"""Executes changes of all datastreams that share tasks, or of none."""
+"""Atomic changes of all datastreams that share tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Groups:
         return left
 
     def change(self, command: ChangeGroup) -> tuple[StoredDatastream, ...]:
-        """Change all members or none in one transaction, and return them as stored, by name.
+        """Change all members in one transaction, and return them as stored, by name.
 
         Raises NotFound, DamagedState, Forbidden, IllegalTransition, InvalidRequest, StaleVersion,
         VersionConflict.

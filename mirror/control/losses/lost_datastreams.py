@@ -28,9 +28,9 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """Use cases for one caller, who needs rights on every datastream.
+    """Use cases for one caller, who needs rights for every datastream.
 
-    `written`: returns the destination topics for which a group has stored progress there.
+    `written`: returns the topics at a destination for which a group has stored progress.
     """
 
     control: Control
@@ -75,10 +75,10 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Recreate a datastream; its lanes continue from their checkpoints in the topics already written.
+        """Recreate a datastream. Its lanes resume from their checkpoints and write to the same topics.
 
-        Raises the exceptions of a creation. If the datastream may not adopt topics, the destination is read
-        for these, which may raise Unreachable.
+        Raises the exceptions of a creation. If the datastream may not adopt topics, the topics that it has
+        written are read from the destination, which may raise Unreachable.
         """
         one = command.datastream
         may_adopt = self.control.may_adopt(one)

@@ -1,4 +1,5 @@
-"""Requirements of a restart: no records that would be duplicated, and accepted clusters."""
+"""Requirements of a restart: the destination has no records that would be duplicated, and the clusters are
+accepted."""
 
 from __future__ import annotations
 
@@ -77,6 +78,6 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Accept the clusters with these ids for reading and writing from now on."""
+        """Accept the clusters with these ids, so that they are read and written from now on."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)
