@@ -25,13 +25,14 @@ class RequestOutcome(Enum):
     """Outcome of a request for help."""
 
     ACTED = "acted"
-    """Requested, only observed, or not worthwhile: the next attempt follows after the cool-down."""
+    """The rebalance was requested, only observed, or not worthwhile. The next attempt follows after the
+    cool-down."""
     NOT_NOW = "not now"
-    """Forbidden at present: the next attempt follows in the next turn."""
+    """A rebalance is forbidden now. The next attempt follows in the next turn."""
 
 
 class RequestResult(NamedTuple):
-    """Outcome, with a sentence that stays the same as long as its reason does."""
+    """Outcome, with a sentence that does not change while the reason is the same."""
 
     done: RequestOutcome
     sentence: str
@@ -42,7 +43,7 @@ class RequestResult(NamedTuple):
 
 
 class Rebalancing:
-    """Requests rebalances, based on the service's record of acting as of the last `note`."""
+    """Requests rebalances, based on the service's record of rebalances as of the last `note`."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service
@@ -52,8 +53,8 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Update the service's record of acting; None: it has none, so only the acts of this monitor
-        count."""
+        """Update the service's record of rebalances. None: the service has none, so only rebalances of this
+        monitor count."""
         if record is not None:
             self._record = record
 

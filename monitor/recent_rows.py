@@ -25,7 +25,7 @@ from monitor.objectives.past import TopicLatencySums
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
-"""Windows longer than this are sums of minutes and begin up to a minute early."""
+"""Longest window with seconds. Longer windows are sums of minutes and start up to a minute early."""
 
 _TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
@@ -59,8 +59,8 @@ class _TimeSlots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Drop the slots before `before_ms`, passing them to `past`, and those after `after_ms`. Merge the
-        rows of each remaining slot."""
+        """Drop the slots before `before_ms`, which are passed to `past`, and the slots after `after_ms`.
+        Merge the rows of each remaining slot."""
         for topic, slots in list(self._by_topic.items()):
             for number, rows in list(slots.items()):
                 if number * self._length > after_ms:
@@ -88,7 +88,7 @@ class _TimeSlots:
 
 
 class _Waits:
-    """Longest wait of each topic per ten seconds if longer than `least_ms`, with the interval of the
+    """Longest wait of each topic in each ten seconds, if above `least_ms`, with the interval of the
     measurements; both in milliseconds."""
 
     def __init__(self, least_ms: float) -> None:
@@ -124,7 +124,7 @@ def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield the wanted slots that exist, iterating over the shorter of the two collections."""
+    """Yield the wanted slots that exist. Iterates over the shorter of the two collections."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (one for number, one in slots.items() if number in wanted)
@@ -183,8 +183,8 @@ class RecentRows:
     def past(self, period: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
         """Return the measurements of a past time range, not older than the retained rows.
 
-        A range that does not begin at a full minute may begin up to a minute late. `milliseconds`: limits,
-        none below `least_ms`."""
+        A range that does not start at a full minute may start up to a minute late. `milliseconds`: limits,
+        all at least `least_ms`."""
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
         self._fine.within(period, found)
         self._coarse.within(period, found)

@@ -1,8 +1,8 @@
 """Client of a Pinot broker: the only user of pinotdb.
 
-Pinot reports failures inside a 200, returns the rows of a subset of its servers, truncates a result without
-LIMIT to 10 rows and a grouped one at its own limit. Here each of these is an error: a call returns a complete
-result or raises.
+Pinot reports failures in responses with status 200, may return rows of only some servers, and truncates
+results: without LIMIT to 10 rows, and grouped results at its own limit. This client treats all of these as
+errors, so a call either returns a complete result or raises.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
-    """Validate query and parameters: pinotdb leaves a star unquoted, and mishandles empty lists and None.
+    """Validate query and parameters, because pinotdb leaves a star unquoted and mishandles empty lists and
+    None.
 
     It would write an empty list as `in ()`, and None as the name of a column.
     """

@@ -21,7 +21,7 @@ MOST_GROUPS: Final = 1_000_000
 """Limit of queries grouped by partition."""
 
 _SILENT_MS: Final = 4_000
-"""Grace period beyond two intervals, after which a lane with waiting records that has not reported is
+"""Grace period beyond two intervals. After it, a lane with waiting records that has not reported counts as
 silent."""
 _HAVING_NEWS: Final = (
     "having lastwithtime(lag_ms, time_ms, 'long') > %(least)s "
@@ -143,8 +143,8 @@ def lag_by_partition(
 ) -> list[LagRow]:
     """Return the lag of each partition that reported in the range, most records first.
 
-    `least_ms`: skip partitions that have no older records and would have reported them by the end of the
-    range.
+    `least_ms`: omit partitions that have no older waiting records and would have reported them by the end of
+    the range.
     """
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
@@ -265,7 +265,8 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return rates of partitions whose lag was known and below a bound: they copied as much as arrived."""
+    """Return rates of partitions whose lag was known and below a limit, and which therefore copied as much as
+    arrived."""
     if not topics:
         return []
     answer = client.ask(

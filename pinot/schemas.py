@@ -15,11 +15,11 @@ from mirror.model.rows import Column, ColumnType
 from pinot.tables import UNKNOWN, Table
 
 KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
-"""Exists from 0.11 to 1.5, there as an alias of the current class."""
+"""Class name that exists from 0.11 to 1.5, in later versions as an alias of the current class."""
 
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
 _LONG_TEXT: Final = 262_144
-"""Characters; Pinot truncates texts at 512 by default."""
+"""Maximum number of characters of a text column. The default of Pinot is 512."""
 _PINOT_TYPES: Final = {
     ColumnType.LONG: "LONG",
     ColumnType.DOUBLE: "DOUBLE",

@@ -1,8 +1,8 @@
 """The sampler: measures a cluster's partitions at an interval and writes Cruise Control samples.
 
-One sampler per cluster is enough, and more would only multiply the cost, so it measures only while
-`is_leader` returns True. It has one thread. It retries an unreachable cluster at the next interval; any
-unexpected error ends the thread, and `failure` holds it.
+One sampler per cluster is enough, so a sampler measures only while `is_leader` returns True. It has one
+thread. An unreachable cluster is retried at the next interval. An unexpected error ends the thread and is
+stored in `failure`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sampler:
 
     @property
     def remembers(self) -> bool:
-        """True if there is a look to compare the next one with."""
+        """True if there is a measurement with which the next one can be compared."""
         return self._before is not None
 
     @property
@@ -73,7 +73,7 @@ class Sampler:
         return self._thread is not None and self._thread.is_alive()
 
     def round(self) -> int:
-        """Measure once, write the samples and return their number. The first look produces none."""
+        """Measure once, write the samples and return their number. The first measurement gives no samples."""
         now = self._probe.look()
         before, self._before = self._before, now
         if before is None:

@@ -1,8 +1,8 @@
 """Records of incidents, derived from the turns of the monitor. Pure.
 
 A datastream has at most one incident at a time. It starts when an objective is missed or another problem
-appears, and ends when there are none. So one cause is one incident, however many partitions and alerts it
-has.
+appears, and ends when there are none. One cause is therefore one incident, however many partitions and alerts
+it has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
 class DatastreamProblem(NamedTuple):
     """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
-    cluster. `cause`: cause of late records that the problem is itself."""
+    cluster. `cause`: the cause of late records that this problem implies, if any."""
 
     name: str
     cluster: str
@@ -56,7 +56,8 @@ class IncidentBook:
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
 
-        Findings about it since the start are appended; their own record is dropped."""
+        If this monitor has already opened an incident of the datastream, its findings are appended and its
+        record is dropped."""
         stored = {
             DatastreamName(one.datastream): one
             for one in sorted(records, key=lambda one: one.opened_ms)
@@ -93,8 +94,7 @@ class IncidentBook:
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Update the incidents after a turn without findings about objectives and return the changed
-        records."""
+        """Update the incidents after a turn without verdicts and return the changed records."""
         self._outages.note(movements, now_ms)
         return self._turn(
             [
@@ -228,7 +228,7 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record after a turn without knowledge of objectives: a missed objective stays missed."""
+    """Return the record after a turn without verdicts. A missed objective stays missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -279,8 +279,8 @@ def _with_matters(
 def _with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Count the time for a cause that is known to have happened, unless the diagnosis has another event; None
-    if no cause is known."""
+    """Count the time for a cause that is known from other problems, unless the diagnosis names another event;
+    None if no cause is known."""
     if known is None or not (found is None or found.cause in _AFTERWARDS):
         return None
     causes = {**record.causes, known: record.causes.get(known, 0.0) + seconds}
@@ -290,11 +290,11 @@ def _with_known_cause(
 def _with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
-    """Update the headline, the cause of most bad seconds.
+    """Update the cause of the incident, which is the one with the most bad seconds.
 
     Another cause replaces it only with clearly more bad seconds, so that alternating causes are one entry.
-    Catching up counts towards the cause that preceded it. Wrong timestamps are no cause beside another one:
-    records that producers kept during an outage have old timestamps, too."""
+    Catching up counts towards the cause that preceded it. Wrong timestamps are ignored beside another cause,
+    because records that producers held back during an outage also have old timestamps."""
     if found is None or (found.cause in _UNTELLING and record.cause not in _UNNAMED):
         return record
     if found.cause is Cause.UNKNOWN and record.cause:
@@ -318,7 +318,8 @@ def _with_cause(
 
 
 def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
-    """Return the seconds of each cause, with those of one counted for its exact form."""
+    """Return the seconds of each cause, with the seconds of a general cause assigned to the more exact
+    one."""
     others = {one: seconds for one, seconds in causes.items() if one not in (name, exact)}
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 
@@ -327,7 +328,7 @@ _EXACT: Final = {cause.value: exact.value for cause, exact in UNAVAILABLE.items(
 _UNTELLING: Final = frozenset({Cause.UNKNOWN, Cause.WRONG_TIMESTAMPS})
 _BY_PHASE: Final = frozenset({Cause.SOURCE_BOUND, Cause.DESTINATION_BOUND, Cause.NETWORK, Cause.START_UP})
 _AFTERWARDS: Final = _UNTELLING | CATCH_UPS | OF_PLACEMENT | _BY_PHASE
-"""Causes that a backlog looks like while it is copied."""
+"""Causes with which a backlog can be confused while it is copied."""
 _UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
 _REPLACEABLE: Final = _UNNAMED | {one.value for one in CATCH_UPS}
 _CLEARLY_MORE: Final = 1.25
@@ -361,7 +362,7 @@ def _with_decision(record: IncidentRecord, finding: TurnResult, now_ms: int) -> 
 
 def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | None:
     """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
-    not resolved yet, or that concerns a datastream without traffic, costs nothing."""
+    not resolved yet, or a datastream without traffic, does not count as bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     if status is ObjectiveStatus.BREACHED or (found.matters and found.waits):
         return True
@@ -389,7 +390,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:
-    """Return the monitor's state of an incident that continues; the cool-down runs from the last action."""
+    """Return the monitor's state of an incident that continues. The cool-down starts at the last action."""
 
     def ago(moment_ms: int) -> float:
         return monotonic - max(0, now_ms - moment_ms) / 1000

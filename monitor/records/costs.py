@@ -11,7 +11,7 @@ from monitor.burn.rates import Budget
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Maximum time between two turns for it to count as observed."""
+"""Maximum time between two turns that counts as observed."""
 _FLUSH_MS: Final = 60_000
 
 
@@ -47,8 +47,8 @@ def seconds_since(record: IncidentRecord, now_ms: int) -> float:
 
 
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
-    """Return whether the record must be written again. Costs and figures of the cause change every turn; they
-    are written once a minute, or together with another change."""
+    """Return whether the record must be written again. Costs and figures of the cause change in every turn.
+    They are written once a minute, or together with another change."""
     if written is None or record.judged_ms - written.judged_ms >= _FLUSH_MS:
         return True
     return _without_costs(record) != _without_costs(written)

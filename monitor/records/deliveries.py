@@ -35,7 +35,7 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Incidents whose records are still to be counted. `days`: retention of measurements. `add` may be called
+    """Incidents whose records must still be counted. `days`: retention of measurements. `add` may be called
     while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
@@ -47,8 +47,8 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
-        """Schedule the count of a closed incident that has none. `subject`: its datastream; None if it is no
-        longer evaluated, so that the limits for late records are unknown."""
+        """Schedule the count of a closed incident that has none. `subject`: its datastream; None if the
+        datastream is no longer evaluated and its limits are therefore unknown."""
         if record.closed_ms is None or record.deliveries is not None or subject is None:
             return
         is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS

@@ -1,8 +1,8 @@
 """Storage of incidents in a topic. Implements `monitor.cycle.Listener`; never blocks.
 
-A thread reads the records of a previous monitor, then writes. While the topic's cluster is unavailable, the
-monitor continues and the latest state of each record waits. Nothing is written before the previous records
-are known.
+A thread reads the records of a previous monitor, then writes. While the cluster of the topic is unavailable,
+the monitor continues, and the latest state of each record is kept for the next write. Nothing is written
+before the previous records are known.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Record a turn without findings about objectives; their state stays, other problems are updated."""
+        """Record a turn without verdicts. The state of objectives is kept, and other problems are updated."""
         changed = self._book.judging_failed(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
@@ -134,7 +134,7 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed records, dropping the oldest beyond the capacity; these are written with their next
+        """Queue changed records. Beyond the capacity the oldest are dropped, and written with their next
         change."""
         notes = dict(self._notes())
         with self._changed:
@@ -169,7 +169,7 @@ class IncidentKeeper:
                 self._log_problem("")
 
     def _pause(self, seconds: float) -> bool:
-        """Wait for work, or for that long after a failure. Return False once the thread has to end."""
+        """Wait for work, or for the given time after a failure. Return False when the thread must end."""
         with self._changed:
             if seconds:
                 self._changed.wait_for(lambda: self._is_stopping, seconds)
@@ -187,8 +187,8 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Call the store once: load until that succeeds, then write. Count an incident if no writes are
-        pending."""
+        """Call the store once: load records if that has not succeeded yet, or else write. If no writes are
+        pending, count the records of an incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:

@@ -1,7 +1,7 @@
-"""Recent outages of clusters, by datastream, as the states of partitions show them. Pure.
+"""Recent outages of clusters, by datastream, derived from the states of partitions. Pure.
 
-An outage explains what follows it: records that waited are late when they arrive, and their phases of latency
-say nothing about it. It also began before its alert and its incident.
+After an outage, records that waited are late when they arrive, and their latency phases do not show the
+cause. An outage also starts before its alert and its incident.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.movement.states import MovementState
 from monitor.movement.summary import FleetMovement
 
 EXPLAINS_MS: Final = 60_000
-"""Time after an outage in which lateness follows from it."""
+"""Time after an outage in which late records count as its consequence."""
 _CAUSES: Final = {
     MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
     MovementState.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
@@ -23,7 +23,7 @@ _CAUSES: Final = {
 
 class Outage(NamedTuple):
     """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
-    turn in which they did."""
+    turn in which partitions waited."""
 
     cause: Cause
     since_ms: int

@@ -15,7 +15,7 @@ _PATIENCE_SECONDS: Final = 20.0
 
 
 class RecordReader:
-    """Reads stored incidents; thread-safe. Errors are cached as well, so that callers do not each wait for an
+    """Reads stored incidents; thread-safe. Errors are cached too, so that not every caller waits for an
     unavailable cluster."""
 
     def __init__(self, read: Callable[[], Sequence[IncidentRecord]], clock: Clock) -> None:

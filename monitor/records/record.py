@@ -16,7 +16,8 @@ from mirror.wording import clock_text
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
-"""Prefix of the ids of notes. No incident has it, because names of datastreams contain no slash."""
+"""Prefix of the ids of notes. Ids of incidents never have this prefix, because names of datastreams contain
+no slash."""
 _MOST_ENTRIES: Final = 100
 _MOST: Final = 2**63 - 1
 """Largest integer of Avro and Pinot."""
@@ -50,8 +51,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event at `time_ms` (epoch ms). `times`: number of occurrences; if above 1, `time_ms` is the last and
-    `first_ms` the first."""
+    """An event at `time_ms` (epoch ms). `times`: number of occurrences. If it is above 1, `time_ms` is the
+    time of the last and `first_ms` that of the first."""
 
     time_ms: int
     phase: Phase
@@ -67,7 +68,7 @@ class TimelineEntry:
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether a new entry repeats this one; figures may differ."""
+        """Return whether a new entry repeats this entry; figures may differ."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.has_same_text(text)
@@ -97,8 +98,8 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """Share of the budget spent by the incident, at least 0: budget regained as older breaches leave the
-        period does not count."""
+        """Share of the budget spent by the incident, at least 0. Budget that is regained because older
+        breaches leave the period does not count."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
@@ -115,8 +116,8 @@ class DeliveryCost:
 @dataclass(frozen=True, slots=True)
 class RebalanceGain:
     """Predicted and actual saving of the first rebalance of an incident, in seconds of breach from `acted_ms`
-    on; None if unknown. `left`: predicted remaining time of the breach without it; `predicted`: predicted
-    saving; `lasted`: actual remaining time."""
+    on; None if unknown. `left`: predicted remaining time of the breach without the rebalance; `predicted`:
+    predicted saving; `lasted`: actual remaining time."""
 
     acted_ms: int
     left: float | None
@@ -125,8 +126,8 @@ class RebalanceGain:
 
     @property
     def saved(self) -> float | None:
-        """Actual saving, compared with past breaches of the datastream without action; below 0 if this breach
-        lasted longer than those."""
+        """Actual saving, compared with past breaches of the datastream without a rebalance; below 0 if this
+        breach lasted longer than those."""
         return None if self.left is None or self.lasted is None else self.left - self.lasted
 
 
@@ -137,9 +138,8 @@ class IncidentRecord:
     `worst_ms`: highest observed value of the objective's percentile; None if no records arrived. `left_out`:
     number of entries dropped from the middle of the timeline. `is_late`: an objective is missed now.
     `matters`: other problems so far, by the names of their alerts. `causes`: bad seconds of each cause;
-    `cause` has most,
-    and `evidence` is its latest. `bad_seconds`: time in which an objective was
-    missed or records waited; `unknown_seconds`: unobserved time; both up to `judged_ms`. `costs`: cost in
+    `cause`: the cause with the most, with its latest `evidence`. `bad_seconds`: time in which an objective
+    was missed or records waited; `unknown_seconds`: unobserved time; both up to `judged_ms`. `costs`: cost in
     error budgets. `gain`: None if no rebalance was requested. `deliveries`: counts for each objective, taken
     after the end; None if unknown or pending. `closing_ms`: time at which a recovered incident closes if it
     stays recovered; None if not recovered.
@@ -176,7 +176,7 @@ class IncidentRecord:
         return next((one for one in reversed(self.timeline) if one.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with another entry; it replaces an equivalent one. A long timeline keeps the
+        """Return the record with a further entry, which replaces an equivalent one. A long timeline keeps the
         first entry and the latest ones."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for one in entries:

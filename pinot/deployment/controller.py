@@ -14,7 +14,7 @@ from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
 
 _LEAST_SECONDS: Final = 30.0
-"""Minimum timeout: creating a table takes longer than a query."""
+"""Minimum timeout, because creating a table takes longer than a query."""
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 

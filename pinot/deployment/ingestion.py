@@ -1,4 +1,5 @@
-"""Pinot's positions in the topic of a table. A restarted server answers queries while it replays it."""
+"""Pinot's positions in the topic of a table. A restarted server already responds to queries while it rereads
+the topic."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ _CONSUMING = "CONSUMING"
 
 
 def positions(controller: PinotController, table: str) -> dict[int, int]:
-    """Return Pinot's next offset in each partition of the table's topic; among replicas, the lowest.
+    """Return Pinot's next offset in each partition of the table's topic. If replicas differ, the lowest
+    offset is returned.
 
     Partitions without a consuming server are missing. Raises the errors of the controller.
     """

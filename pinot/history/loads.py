@@ -1,7 +1,7 @@
 """Queries for the hourly loads of partitions.
 
-Hours come from the rollups, the latest two from the samples, which are more complete. Conventions as in
-`pinot.queries`.
+The latest two hours come from samples, which are more complete, and earlier hours from rollups. Conventions
+as in `pinot.queries`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _STEPS_MS: Final = tuple(
 class LoadHour(NamedTuple):
     """Load in the hour from `hour_ms` (epoch ms), in bytes per second.
 
-    `begin_ms`: start of its measurements, if known, or else of the hour. `p95`, `most`: of the samples; None
-    for a sum of partitions.
+    `begin_ms`: start of its measurements if known, or else start of the hour. `p95`, `most`: p95 and maximum
+    of the samples; None for a sum of partitions.
     """
 
     hour_ms: int
@@ -45,10 +45,10 @@ class HighLoad(NamedTuple):
 
 
 def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
-    """Return since when the p95 of each hour is at least `least` bytes per second.
+    """Return the start of the latest consecutive hours whose p95 is at least `least` bytes per second.
 
-    None if that of the latest hour is lower, or if none is known. `hours`: oldest first. An hour without
-    samples ends the known time.
+    None if the p95 of the latest hour is lower, or if no hour is known. `hours`: oldest first. The search
+    ends at an hour without samples.
     """
     since: LoadHour | None = None
     for hour in reversed(hours):
@@ -114,7 +114,7 @@ class LatencyHistory:
 def step_for(when: TimeRange, most: int) -> int:
     """Return the shortest standard step (ms) that covers the range with at most `most` steps.
 
-    If even the longest one is too short, whole days.
+    If even the longest standard step is too short, return whole days.
     """
     for step in _STEPS_MS:
         if when.length_ms <= step * (most - 1):

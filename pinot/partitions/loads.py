@@ -31,14 +31,14 @@ class PartitionRates(NamedTuple):
     """Measurements of one partition over a range. Rates per second, sizes in bytes.
 
     `oldest_ms`, `newest_ms`: times of its first and last sample (with rollups: end of the first hour, start
-    of the last); `begin_ms`: start of the time that its growths cover. `broker`: that of the latest sample.
-    `inflow`: requested statistic of the inflow. With rollups, p95 is the p95 of the hours' p95, and it and
-    the maximum include every hour that overlaps the range; means of hours are weighted by samples. `sampled`:
-    mean of the sampled rate, which with Cruise Control is an average over the topic on that broker.
-    `messages`: mean of the sampled message rate, None unless all samples have it. `growth_bytes` over
-    `growth_ms`: known growth of the log; of a growth that started before the range, and of the hour in which
-    the range starts, only the share inside. `longest_ms`: longest growth inside the range; 0 with rollups,
-    which lack it. `shrunk`: number of samples that found the log smaller than before.
+    of the last); `begin_ms`: start of the time that its growths cover. `broker`: broker of the latest sample.
+    `inflow`: requested statistic of the inbound rate. With rollups, p95 is the p95 of the hours' p95, and it
+    and the maximum include every hour that overlaps the range; means of hours are weighted by samples.
+    `sampled`: mean of the sampled rate, which with Cruise Control is an average over the topic on that
+    broker. `messages`: mean of the sampled message rate, None unless all samples have it. `growth_bytes` over
+    `growth_ms`: known growth of the log; a growth that started before the range, and the hour in which the
+    range starts, contribute only the share inside. `longest_ms`: longest growth inside the range; 0 with
+    rollups, which lack it. `shrunk`: number of samples that found the log smaller than before.
 
     A tuple, because there are hundreds of thousands of them.
     """
@@ -61,7 +61,7 @@ class PartitionRates(NamedTuple):
 
 
 _WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
-"""Samples of an hour inside the range, assuming that they are evenly distributed."""
+"""Number of samples of an hour that are inside the range, assuming that they are evenly distributed."""
 _HOURS_GROWTH: Final = (
     "sum(case when hour_ms < %(window)s "
     "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
@@ -86,7 +86,8 @@ _COLUMNS: Final = {
         f"{_HOURS_GROWTH.format('growth_ms')}, max(growth_ms - growth_ms), sum(shrunk), max(size_bytes)"
     ),
 }
-"""Means are sums here, divided by the first column afterwards: Pinot's `avg` keeps an object per group."""
+"""Means are queried as sums and divided by the first column afterwards, because Pinot's `avg` needs an object
+per group."""
 _INFLOW: Final = {
     Grain.SAMPLES: {
         Statistic.MEAN: "sum(inflow_bytes_per_second)",

@@ -1,4 +1,4 @@
-"""Offending partitions: those too heavy for a task, since when, and the remedy."""
+"""Offending partitions, which are too heavy for a task: their start and the remedy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
 SKEWED: Final = 2.0
-"""Multiple of the mean of the topic's other partitions from which more partitions do not help; a better key
-does."""
+"""Multiple of the mean load of the topic's other partitions above which more partitions do not help, but a
+better key does."""
 
 _TOPICS_AT_ONCE: Final = 100
 """Topics per query; few enough for Pinot's limit of groups."""
@@ -43,7 +43,7 @@ class OffendingRow:
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
     `since_ms`: time of its last sample at or below the usable capacity, or of its first sample in the range
-    if there is none; None if its latest sample is not above.
+    if there is none; None if its latest sample does not exceed the usable capacity.
     """
 
     topic: str
@@ -69,7 +69,7 @@ def offending_partitions(
 ) -> list[OffendingRow]:
     """Return partitions whose load is at least `least_share` of a task's usable capacity, largest first.
 
-    No statistic exceeds the largest sample, so only topics with such a sample are queried.
+    No statistic can exceed the largest sample, so only topics with a sufficiently large sample are queried.
     """
     given: dict[str, Value] = {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
     least = float(least_share * usable_bytes_per_second)

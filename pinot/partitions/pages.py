@@ -1,7 +1,7 @@
 """Queries over all partitions of a cluster, in pages of topics.
 
-Neither Pinot nor this process holds more than a few pages at a time, and no page reaches Pinot's limit of
-groups, which would truncate it.
+This limits the memory of Pinot and of this process to a few pages. No page reaches Pinot's limit of groups,
+which would truncate it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pinot.time_range import TimeRange
 PAGE_PARTITIONS: Final = 25_000
 """Partitions per page: far below Pinot's default limit of groups, and small enough for a quick query."""
 PAGES_AT_ONCE: Final = 2
-"""A server uses at most half of its cores for one query, and rows are read while it runs the next."""
+"""Number of concurrent queries. A server uses at most half of its cores for one query, and rows are read
+while the next query runs."""
 MOST_TOPICS: Final = 100_000
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ ON_PAGE: Final = (
     "and topic >= %(first)s and topic <= %(last)s "
     "and kafka_partition >= %(low)s and kafka_partition < %(high)s"
 )
-"""Condition to follow `Grain.where`; `QueryPage.parameters` has its values."""
+"""Condition that follows `Grain.where`; `QueryPage.parameters` has its values."""
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:

@@ -19,7 +19,7 @@ from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
 
 TOPICS_AT_ONCE: Final = 500
-"""Topics of a query, which names each of them."""
+"""Maximum number of topics in one query, because the query names each of them."""
 HOURS_AT_ONCE: Final = 24 * 90
 _NO_LIMIT: Final = 10**18
 _DAY_MS: Final = 24 * HOUR_MS
@@ -53,7 +53,8 @@ def hourly_sums(
     """Return the sums of each hour with a load, by start of the hour (epoch ms).
 
     From the rollups. Hours of the last day without a rollup come from the samples: the mean of all samples
-    times the number of partitions. If there is no rollup at all, so do earlier days, until one has no sample.
+    times the number of partitions. If there are no rollups at all, earlier days come from samples too, until
+    a day has no samples.
     """
     found = _sums(client, cluster, when, topics, room, Grain.HOURS)
     for day in _days(when):

@@ -1,6 +1,6 @@
-"""Settings that the first run on a checkpoint folder fixes, in a small file beside Spark's own.
+"""Settings that the first run on a checkpoint folder fixes, stored in a small file in that folder.
 
-Hadoop's file systems read and write it, so it works wherever Spark can keep a checkpoint.
+The file is accessed through Hadoop's file systems, so it can be stored wherever Spark can store a checkpoint.
 """
 
 from __future__ import annotations

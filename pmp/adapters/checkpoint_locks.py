@@ -1,7 +1,7 @@
 """Locks in a checkpoint folder that prevent two jobs from using the same checkpoint.
 
-They are file locks (flock) on files in the folder and end with the process. A folder given as a URL (hdfs,
-s3a) has no locks: there Spark's log rejects the second writer of a batch.
+They are file locks (flock) on files in the folder, and end with the process. If the folder is a URL (hdfs,
+s3a), there are no locks; there Spark's log rejects the second writer of a batch.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class CheckpointLocks:
         self._held: dict[str, int] = {}
 
     def take(self, name: str) -> None:
-        """Take the lock of that name; no effect if this object already holds it.
+        """Take the lock with that name; no effect if this object already has it.
 
-        Raises Refused if another job holds it, ConfigError if the folder is not writable.
+        Raises Refused if another job has the lock, ConfigError if the folder is not writable.
         """
         if self._folder is None or name in self._held:
             return
@@ -56,7 +56,7 @@ class CheckpointLocks:
         self._held[name] = lock
 
     def release(self, name: str) -> None:
-        """Release the lock; no effect if it is not held."""
+        """Release the lock; no effect if this object does not have it."""
         lock = self._held.pop(name, None)
         if lock is not None:
             os.close(lock)

@@ -1,7 +1,7 @@
 """Probe of a cluster's partitions: metadata and end offsets by librdkafka, log sizes by kafka-python.
 
-librdkafka has no DescribeLogDirs. One look costs the brokers one Metadata request, one ListOffsets request
-per leader and one DescribeLogDirs request per broker, regardless of the number of partitions.
+librdkafka has no DescribeLogDirs. One measurement needs one Metadata request, one ListOffsets request per
+leader and one DescribeLogDirs request per broker, whatever the number of partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSALS: Final = (kafka.errors.AuthorizationError, kafka.errors.SaslAuthentica
 
 
 class KafkaClusterProbe:
-    """Implements `pmp.ports.ClusterProbe`. Connects at the first look; used by one thread."""
+    """Implements `pmp.ports.ClusterProbe`. Connects at the first call; used by one thread."""
 
     def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Compacted topics of clusters, whose log sizes do not show the inflow."""
+"""Compacted topics of clusters. Their log sizes do not show how much is written."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _RETRY_SECONDS: Final = 60.0
 class CompactedTopics:
     """Callable for `World.compacted`. Used by one thread.
 
-    Queries a cluster once an hour, and once a minute after a failure; meanwhile it returns the last result.
-    `resolve` returns the address of a cluster, None if the settings do not have it.
+    Queries a cluster once an hour, or once a minute after a failure, and otherwise returns the last result.
+    `resolve` returns the address of a cluster, None if the settings do not contain the cluster.
     """
 
     def __init__(self, resolve: Callable[[ClusterRef], KafkaCluster | None], clock: Clock) -> None:
@@ -32,7 +32,7 @@ class CompactedTopics:
         self._next: dict[ClusterRef, float] = {}
 
     def __call__(self, cluster: ClusterRef) -> Set[str]:
-        """Return the names of the cluster's topics whose own `cleanup.policy` contains compact."""
+        """Return the names of the cluster's topics with a `cleanup.policy` that contains compact."""
         now = self._clock.monotonic()
         address = self._resolve(cluster)
         if address is not None and now >= self._next.get(cluster, now):

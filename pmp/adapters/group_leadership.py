@@ -1,8 +1,8 @@
 """Leader election among the samplers of a cluster, by the group protocol of that cluster.
 
-The samplers form a consumer group on the samples topic; the member with partition 0 leads. This needs only
-the measured cluster. No records are consumed. During a rebalance two samplers may both measure once: that
-gives two correct samples close together.
+The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
+only the measured cluster, and no records are consumed. During a rebalance two samplers may both measure once.
+This gives two correct samples within a short time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writer of samples in Cruise Control's form: no key, the sample's time as timestamp, gzip."""
+"""Writer of samples in Cruise Control's form: without key, with the sample's time as timestamp, and gzip."""
 
 from __future__ import annotations
 

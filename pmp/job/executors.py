@@ -1,7 +1,7 @@
-"""Executors of the Spark application: which were lost, and whether any remains.
+"""Executors of the Spark application: lost executors, and whether any remains.
 
-Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application whose last
-executor is gone only waits: for a worker, or forever, for a master that has restarted without its state.
+Spark replaces a lost executor and repeats its tasks, so a loss needs no action. An application without
+executors waits for a worker. If the master has restarted without its state, it waits forever.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _log = structlog.get_logger(__name__)
 
 _DRIVER: Final = "driver"
 _RELEASED: Final = "killed by driver"
-"""Part of the reason for an executor that dynamic allocation released."""
+"""Text in the reason of an executor that dynamic allocation released."""
 _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 _SHORTEST_ABSENCE_SECONDS: Final = 15.0
-"""Executors start within this time, if workers have free cores."""
+"""Time within which executors start if workers have free cores."""
 _LONGEST_ABSENCE_SECONDS: Final = 300.0
 _LOCAL: Final = "local"
 
@@ -36,14 +36,14 @@ class Executor:
     address: str
     is_active: bool = True
     removal: str = ""
-    """Spark's reason for its removal; empty while it is active."""
+    """Spark's reason for the removal of the executor; empty while it is active."""
 
 
 class ExecutorWatch:
-    """Reports lost executors once each, and for how long there has been none."""
+    """Reports each lost executor once, and the time without any executor."""
 
     def __init__(self, metrics: JobMetrics, *, is_dynamic: bool = False) -> None:
-        """`is_dynamic`: Spark releases idle executors, so that having none is no fault."""
+        """`is_dynamic`: Spark releases idle executors, so having none is normal."""
         self._metrics = metrics
         self._is_dynamic = is_dynamic
         self._lost: set[str] = set()
@@ -52,8 +52,8 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare with the last look. `now`: monotonic seconds. Raises AnalyticsError if the application had
-        executors and has had none for five minutes."""
+        """Compare with the last call. `now`: monotonic seconds. Raises AnalyticsError if the application had
+        executors before but none for five minutes."""
         known = list(executors)
         active = sum(one.is_active for one in known)
         self._metrics.set_executors(active)
@@ -114,7 +114,7 @@ def watch_of(session: SparkSession, metrics: JobMetrics) -> ExecutorWatch | None
 
 
 def executors_of(session: SparkSession) -> list[Executor]:
-    """Return the executors that Spark remembers, up to 100 lost ones included. Raises the errors in `GONE` if
+    """Return the executors that Spark knows, including up to 100 lost ones. Raises the errors in `GONE` if
     Spark has ended."""
     context: Any = session.sparkContext
     return list(_executors(context._jsc.sc().statusStore().executorList(False)))  # noqa: SLF001 no other way

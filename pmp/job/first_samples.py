@@ -17,7 +17,7 @@ class FirstSamplesWait(NamedTuple):
 
 
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
-    """Return the missing part according to a progress report of Spark: sample topics or the first sample.
+    """Return the missing part (sample topics, or the first sample) according to a progress report of Spark.
 
     None if the topics have or had samples.
     """

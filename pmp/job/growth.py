@@ -1,9 +1,9 @@
 """True rates from log sizes: the growth of each partition's log since its previous sample.
 
 Cruise Control divides a topic's rate on a broker by the number of the topic's leader partitions there, so
-partitions of 404,000 B/s and 1,070 B/s both read 127,200. The log size, however, is exact and specific to the
-partition: its growth over time is the true inflow. A growth counts only if both sizes come from the same
-leader and apparently nothing was removed in between:
+partitions with 404,000 B/s and 1,070 B/s were both reported with 127,200. The log size, however, is exact and
+specific to the partition, and its growth over time is the true rate. A growth counts only if both sizes come
+from the same leader and nothing seems to have been deleted in between:
 
 1. no previous sample, or one more than `LONGEST_GAP_MS` ago: unknown
 2. previous sample by another broker (leader moved: other files, other segments): unknown
@@ -12,11 +12,11 @@ leader and apparently nothing was removed in between:
 4. a second sample of the same time (both topics, replay): dropped
 
 The previous sample is the one before it in time among those available: the batch, and the latest sample of
-earlier batches. A late sample therefore has a growth only if its predecessor is late as well; it never
-changes the memory. An unknown growth is 0 bytes over 0 ms, so that sums over any range need no filter; its
-rate is the partition's last known rate, or else the sampled average.
+earlier batches. A late sample therefore has a growth only if its predecessor is late as well, and it never
+changes the state. An unknown growth is stored as 0 bytes over 0 ms, so that sums need no filter. Its rate is
+the last known rate of the partition, or else the sampled average.
 
-Everything is vectorised over one batch; the memory between batches is a few columns with one row per
+All computations are vectorised over one batch. The state between batches is a few columns with one row per
 partition.
 """
 
@@ -34,7 +34,7 @@ from pmp.samples.sample import FASTEST
 
 LONGEST_GAP_MS: Final = 3_600_000
 FORGET_AFTER_MS: Final = 6 * 3_600_000
-"""Time without a sample after which a partition is forgotten."""
+"""Time without a sample after which a partition is removed from the state."""
 
 UNKNOWN_RATE: Final = -1.0
 
@@ -62,7 +62,7 @@ class Memory:
     rate: Floats
 
     def to_bytes(self) -> bytes:
-        """Serialize as an Arrow stream for a state store."""
+        """Serialize as an Arrow stream for Spark's state store."""
         columns = [
             self.key,
             *(pa.array(c) for c in (self.time_ms, self.broker, self.size_bytes, self.rate)),
@@ -106,7 +106,7 @@ class Samples:
 class SampleGrowth:
     """Growth per sample.
 
-    Bytes and ms since the previous sample (0 and 0 if unknown), the best known rate in bytes per second,
+    Bytes and ms since the previous sample (both 0 if unknown), the best known rate in bytes per second,
     whether the log shrank, and whether to keep the sample.
     """
 
@@ -155,7 +155,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 def _in_order(code: Integers, time: Integers) -> Integers:
     """Return positions by partition and time, without repeated samples of the same time.
 
-    The sort is stable and the memory comes first, so that it precedes samples of the same time.
+    The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """
     order: Integers = np.lexsort((time, code))
     repeated = _follows(code[order]) & (np.diff(time[order], prepend=0) == 0)

@@ -61,8 +61,8 @@ class JobMetrics:
         self.registry.register(_RollupRows(rows))
 
     def set_executors(self, active: int) -> None:
-        """Set how many executors the application has. Not exported before the first call: local mode has
-        none."""
+        """Set the number of executors of the application. Not exported before the first call, because local
+        mode has no executors."""
         if self._executors is None:
             self._executors = Gauge(
                 "headrace_pmp_executors", "Executors of the Spark application", registry=self.registry
@@ -121,11 +121,10 @@ class _RollupRows(Collector):
 
 
 def expired(progress: Mapping[str, Any]) -> int:
-    """Return how many offsets of a batch had no record, because retention removed it before the job read it.
+    """Return the number of offsets in a batch whose records retention deleted before the job read them.
 
-    The sample topics are neither compacted nor written in transactions, so each offset had a record once. A
-    recreated topic starts below the last position; the new topic has not lost these offsets, so they do not
-    count.
+    The sample topics are neither compacted nor written in transactions, so each offset had a record. A
+    recreated topic starts below the last position and has not lost these offsets.
     """
     return sum(_expired(source) for source in progress.get("sources", ()))
 

@@ -1,6 +1,6 @@
 """The Python step of the job: sample bytes to rows, one bucket at a time.
 
-Keep imports light: Spark's Python workers import this module, and of Headrace only what it imports.
+Keep imports light, because Spark's Python workers import this module.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ROWS: Final = (
     "too_old bigint"
 )
 """Output schema of the step, in Spark's notation. `reason` and the columns after it are null for a good
-sample. A row with a number in `too_old` is not a sample: it is the number of samples dropped because of their
-age."""
+sample. A row with a value in `too_old` is not a sample but the number of samples that were dropped because of
+their age."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -43,7 +43,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 class SampleReader:
     """The Python step of one cluster. Spark calls it with all new records of a bucket.
 
-    `retention_ms`: older samples are counted and dropped; Pinot would drop them anyway.
+    `retention_ms`: older samples are counted and dropped, because Pinot would drop them.
     """
 
     selection: TopicSelection
@@ -73,7 +73,7 @@ class SampleReader:
             yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
-        """Return which topics are selected; matches each distinct name once."""
+        """Return a mask of the selected topics. Each distinct name is matched once."""
         names = decoded.topic.dictionary_encode()
         verdicts = [
             name is not None and self.selection.matches(name) for name in names.dictionary.to_pylist()

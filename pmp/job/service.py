@@ -1,12 +1,11 @@
 """Service that keeps one query per cluster running, according to the current configuration.
 
-A failed query is restarted after a delay that doubles each time; the others are not affected. The log has one
-line when a cluster becomes unreadable and one when it recovers. Several queries start at a time,
-independently. The configuration is reloaded at an interval, so clusters can be added and removed without a
-restart.
+A failed query is restarted after a delay that doubles each time; other queries are not affected. The log has
+one line when a cluster becomes unreadable and one when it recovers. Several queries start in parallel. The
+configuration is reloaded regularly, so clusters can be added and removed without a restart.
 
-A stop signal sent to all processes may end Spark's processes at any point. That is a regular stop: the next
-start repeats uncommitted work. If Spark ends on its own, that is a failure.
+A stop signal that is sent to all processes may end Spark's processes at any time. This is a regular stop, and
+the next start repeats uncommitted work. If Spark ends without a signal, the job has failed.
 """
 
 from __future__ import annotations
@@ -39,14 +38,15 @@ from pmp.settings import JobSettings, PmpSettings
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Maximum number of queries starting at a time: each waits for the driver to plan it and create its
+"""Maximum number of queries that start at the same time. Each waits for the driver to plan it and create its
 folder."""
 _TICK_SECONDS: Final = 0.5
 _EXECUTORS_SECONDS: Final = 2.0
-"""Interval between looks at the executors: each takes a millisecond an executor."""
+"""Interval between checks of the executors. A check takes a millisecond per executor."""
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
-"""Spark reports every 10 s even when idle; only a batch in progress may be silent for longer."""
+"""Time without a progress report after which a query counts as stuck. Spark reports every 10 s even if idle;
+only a batch in progress can take longer."""
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
 """Maximum time from Spark's end by a signal until this process handles that signal."""
@@ -80,7 +80,8 @@ class PmpService:
         metrics: JobMetrics | None = None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """`stopped`: also set by a stop signal, so that processes ended by the signal are no failure."""
+        """`stopped`: event that a stop signal sets too, so that processes ended by the signal do not count as
+        failed."""
         self._session = session
         self._configuration = configuration
         self._clock = clock
@@ -332,7 +333,8 @@ class PmpService:
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Return the first line and the cause. Spark's errors span pages and contain options and changing ids."""
+    """Return the first line of an error and its cause, because errors of Spark are very long and contain
+    changing ids."""
     lines = [line.strip() for line in str(error or "ended without an error").splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), "")
     return f"{_RUN.sub('', lines[0])[:200]} {cause[:200]}".strip() if lines else "no text"

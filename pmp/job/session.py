@@ -1,6 +1,7 @@
-"""The job's Spark session: small and quick to start by default; spark-submit can configure any other.
+"""The Spark session of the job. By default it is small and starts quickly; spark-submit can configure any
+other.
 
-Spark logs pages for each failed attempt. They go to a separate file.
+Spark logs many lines for each failed attempt. They are written to a separate file.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def open_session(
 def open_unless_stopping(
     settings: JobSettings, jars: Sequence[str], stopping: threading.Event
 ) -> SparkSession | None:
-    """Open a session; return None if a stop signal set `stopping` meanwhile, which may have stopped Spark
-    too."""
+    """Open a session; return None if a stop signal set `stopping` in the meantime, because it may have
+    stopped Spark too."""
     try:
         session = open_session(settings, jars)
     except AnalyticsError:
@@ -136,10 +137,10 @@ def close_session(session: SparkSession) -> None:
 
 
 def _ignore_stop_signals(session: SparkSession) -> None:
-    """Make Java ignore stop signals, if this process started it; it ends with this process.
+    """Make Java ignore stop signals if this process started it; Java ends with this process.
 
-    A terminal or process manager sends its signal to all processes, and Java would end in the middle of a
-    batch that its parent waits for.
+    A terminal or process manager sends its signal to all processes, and Java would otherwise end in the
+    middle of a batch.
     """
     java: Any = session.sparkContext._jvm  # noqa: SLF001 no other way
     signals = java.sun.misc

@@ -1,8 +1,8 @@
 """The job's streaming queries: one per cluster, each with its own checkpoint and independent of the others.
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. It commits
-positions to its checkpoint after writing, so a killed job repeats a batch and loses none; a repeated sample
-replaces itself in Pinot by its key.
+positions to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a
+repeated sample replaces the first one, because they have the same key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pmp.settings import PmpSettings, SampledCluster
 
 _DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
-"""Clusters that do not respond must release Spark's task slots soon: others need them."""
+"""Request time-out of consumers. Clusters that do not respond must release Spark's task slots soon."""
 _RECORDS_PER_TASK: Final = 250_000
 """Records per task: Cruise Control writes many rounds to one partition, and several tasks read a backlog."""
 
@@ -67,7 +67,7 @@ def streams(configuration: Configuration) -> dict[str, QueryStream]:
 
 
 def shard_of(cluster: str, shards: int) -> int:
-    """Return the driver (shard) that reads a cluster: the same in every process and version."""
+    """Return the driver (shard) that reads a cluster. The result is the same in every process and version."""
     return zlib.crc32(cluster.encode()) % shards
 
 

@@ -35,8 +35,8 @@ class ClusterLabels:
 def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFrame:
     """Return Kafka records with the bucket of the measured partition.
 
-    `buckets`: number of parts of a cluster's memory; each is one value of the state store. Values are cut to
-    the largest size of a sample, so that a batch of large ones fits into memory and a dead letter into its
+    `buckets`: number of parts of a cluster's state; each is one value of the state store. Values are
+    truncated to the largest size of a sample, so that batches fit into memory and dead letters into their
     topic.
     """
     is_0 = F.substring("value", 1, 1) == F.lit(b"\x00")

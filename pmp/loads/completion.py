@@ -12,9 +12,9 @@ from mirror.wording import counted
 from pinot.partitions.loads import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
-"""If samples cover a smaller share of the requested topics, the names probably differ."""
+"""Minimum share of the requested topics that samples must cover. Below it, topic names probably differ."""
 LEAST_COVERED: Final = 0.5
-"""Minimum share of a topic's partitions for an unmarked mean; below it, the mean is partial."""
+"""Minimum share of a topic's partitions that a mean must cover. Below it, the mean is marked as partial."""
 _OF_A_PART: Final = frozenset({RateSource.PARTIAL, RateSource.HELD})
 
 
@@ -26,7 +26,8 @@ def completed(
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return a load for each partition: its own, its seasonal one, the mean of its topic, or the default.
+    """Return a load for each partition: its own load, its seasonal load, the mean of its topic, or the
+    default.
 
     `topic_means`: past means of topics without any known partition. A mean is `held` if all loads in it are
     held. It is `partial` if it covers less than `LEAST_COVERED` of the topic's partitions, or includes some
@@ -124,7 +125,7 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
 def mismatch_notes(
     cluster: str, known: Iterable[TopicPartition], requested: Iterable[TopicPartition]
 ) -> list[str]:
-    """Return a note if few of the requested topics are among the sampled ones: the names do not match."""
+    """Return a note if few of the requested topics are sampled, because names probably do not match."""
     sampled = {partition.topic for partition in known}
     wanted = {partition.topic for partition in requested}
     missing = sorted(wanted - sampled)

@@ -42,7 +42,8 @@ class LastKnown:
         self._written_ms: dict[str, int] = {}
 
     def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
-        """Store a report. A full or read-only disk is logged; the report stays in memory."""
+        """Store a report. If the disk is full or read-only, this is logged and the report is kept in
+        memory."""
         self._memory[cluster] = CachedReport(report, now_ms)
         written_ms = self._written_ms.get(cluster)
         if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
@@ -58,7 +59,7 @@ class LastKnown:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> CachedReport | None:
-        """Return the last report of a cluster, also one from before a restart; None if there is none."""
+        """Return the last report of a cluster, possibly from before a restart; None if there is none."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:

@@ -1,8 +1,8 @@
 """The load provider of the assigner: loads from Pinot as `mirror.ports.LoadProvider`.
 
-Each partition gets the load of its own samples, else of the same hour of earlier weeks, else its topic's
-mean, else a configured default. Each load is marked with its level, rate source and measurement time. Reports
-are cached, so Pinot may be unavailable for a while; notes tell when a report is stale or incomplete.
+Each partition gets the load of its own samples, or else of the same hour of earlier weeks, or else the mean
+of its topic, or else a configured default. Each load has a level, a rate source and a measurement time.
+Reports are cached for outages of Pinot. Notes state if a report is stale or incomplete.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class PinotLoadProvider:
     ) -> LoadReport:
         """Query all partitions with samples in the `window_ms` up to `at_ms` (inclusive).
 
-        If the window is answered from rollups and `at_ms` is in a past hour, only hours completed by then
-        count.
+        If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
+        that time count.
 
         Raises NoSamples if there are none, and the errors of the client.
         """
@@ -170,7 +170,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest report, and why it is not fresh (empty if it is).
+        """Return the latest report, and the reason why it is not fresh (empty if it is).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -193,9 +193,9 @@ class PinotLoadProvider:
         return self._instead(cluster, failure.error, remembered, now_ms)
 
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: CachedReport | None) -> LoadReport:
-        """Return a report that covers all rows.
+        """Return a complete report.
 
-        Raises LoadUnavailable for a partial one, and the errors of `measured`.
+        Raises LoadUnavailable for a partial result, and the errors of `measured`.
         """
         window_ms = int(self._provider.window_seconds * 1000)
         try:
@@ -244,7 +244,7 @@ class PinotLoadProvider:
     ) -> Mapping[TopicPartition, PartitionLoad]:
         """Return seasonal loads of partitions without samples, from the rollups; empty if Pinot fails.
 
-        One set of queries serves an hour of the clock, unless partitions of further topics lack samples.
+        Results are reused within an hour of the clock, unless partitions of further topics lack samples.
         """
         topics = frozenset(partition.topic for partition in partitions if partition not in known.loads)
         if not topics:
@@ -339,7 +339,7 @@ class PinotLoadProvider:
 
 
 class SampleFreshness:
-    """Reads from Pinot when a cluster was last sampled. Thread-safe."""
+    """Reads the time of a cluster's latest sample from Pinot. Thread-safe."""
 
     def __init__(
         self,

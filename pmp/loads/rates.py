@@ -1,15 +1,15 @@
 """Partition loads from measured rates. Pure.
 
-A partition with known log growth has its true rate. Without it (see `pmp.job.growth`; always for compacted
-topics), only Cruise Control's average is available. It is corrected as follows: the averages of a topic on
-one broker add up to the topic's true rate there, so the partitions without a growth share the remainder of
-that sum.
+If the log growth of a partition is known, it gives the true rate. Otherwise (see `pmp.job.growth`; always for
+compacted topics), only Cruise Control's average is available. This average is corrected: the averages of a
+topic on one broker add up to the topic's true rate there, so partitions without a known growth share the
+remainder of that sum.
 
-The sum also reveals growth hidden by retention: a log that lost as much as it gained between two samples
-seems to be idle. If logs of the topic shrank and the growths are clearly below the sum, the growths of the
-shrinking logs are scaled up to it. This requires a range in which Cruise Control's one-minute means have
-settled; in a short range, a step in load looks the same. Growths are not scaled otherwise: measured against
-the truth, they are more accurate than the sum (docs/decisions).
+The sum also reveals growth that retention has hidden: a log that lost as much as it gained between two
+samples seems to be idle. If logs of the topic shrank and the growths are clearly below the sum, the growths
+of the shrinking logs are scaled up to the sum. This requires a long range, because in a short one a step in
+load looks the same. In all other cases growths are not scaled, because they are more accurate than the sum
+(docs/decisions).
 
 Message rates are available as averages only. A topic's messages on a broker are distributed in proportion to
 bytes.
@@ -28,9 +28,9 @@ from pinot.partitions.loads import PartitionRates
 from pinot.tables import Statistic
 
 SETTLED_MS: Final = 600_000
-"""Range from which one-minute means are reliable regardless of earlier load."""
+"""Minimum length of a range for which one-minute means do not depend on earlier load."""
 CLEARLY_SHORT: Final = 0.8
-"""If the growths are below this share of the topic's sum, retention has probably hidden the rest."""
+"""Share of the topic's sum. If the growths are lower, retention has probably hidden the rest."""
 _UNIT_FACTOR: Final = 100.0
 
 
@@ -39,8 +39,8 @@ class RateOptions:
     """Options for interpreting rates.
 
     `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the partition's own
-    (Headrace's sampler). `compacted`: topics whose log sizes do not show the inflow. `settled`: the range is
-    at least SETTLED_MS long.
+    (Headrace's sampler). `compacted`: topics whose log sizes do not show how much is written. `settled`:
+    whether the range is at least SETTLED_MS long.
     """
 
     statistic: Statistic = Statistic.P95
@@ -107,7 +107,8 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the growths; those of shrinking logs are scaled to the topic's sum if it is clearly larger."""
+    """Return the growths. Growths of shrinking logs are scaled to the topic's sum if that is clearly
+    larger."""
     if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
         return slope
     seen = sum(slope[number] for number in shrinking)
@@ -134,7 +135,8 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads with the group's messages, known only as a sum, distributed in proportion to bytes."""
+    """Return the loads with messages. Only the sum of messages is known; it is distributed in proportion to
+    bytes."""
     total = sum(load.bytes_per_second for load in loads.values())
     if total <= 0 or any(rate.messages is None for rate in group):
         return loads

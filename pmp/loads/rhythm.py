@@ -1,10 +1,11 @@
-"""Sampling rhythm of a cluster over a range: finds silent and partially known partitions. Pure.
+"""Sampling intervals of a cluster in a range, to find partitions without recent samples and with unknown
+growth. Pure.
 
 The partitions of a dead broker have no samples. Their last measured load is the best estimate, and is marked
-held. The growth of a log over a gap (the broker came back) gives the amount but not the times: enough for a
-mean over the range, not for a percentile or a maximum. A step with unknown growth (another leader) is a hole.
-If unknown steps make up more than `MOST_UNKNOWN` of the range, the load is partial: with an unknown part up
-to twice as busy as the known one, or idle, the load would be off by that share.
+as held. The growth of a log over a gap (the broker returned) gives the amount but not the times, which is
+sufficient for a mean over the range, but not for a percentile or a maximum. The growth of a step is unknown
+if the leader changed. If unknown steps are more than `MOST_UNKNOWN` of the range, the load is partial,
+because it can be wrong by that share.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from pinot.time_range import TimeRange
 
 MOST_UNKNOWN: Final = 0.05
 _ODD_SHARE: Final = 0.01
-"""Share of partitions with implausible times that does not affect the estimate of the cluster's rhythm."""
+"""Share of partitions with implausible times that is tolerated when the sampling interval is estimated."""
 _MISSED: Final = 0.5
-"""Share of a sampling interval: a partition that is further behind the latest round was not in that round."""
+"""Share of a sampling interval. A partition that is further behind the latest round was not in that round."""
 _LONG: Final = 1.5
-"""Multiple of a sampling interval: a growth over more than this spans a round without a sample."""
+"""Multiple of a sampling interval. A growth over a longer time spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
-"""Number of missed rounds after which the whole cluster is silent."""
+"""Number of missed rounds after which the whole cluster counts as not sampled."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
 """Time after a round until all of its samples can be queried: Cruise Control alone takes 5 s, and hours are
 rolled up every five minutes."""
@@ -41,10 +42,10 @@ rolled up every five minutes."""
 class SampleTimes:
     """Sample times of a cluster, over a range that starts at `since_ms`.
 
-    `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: the
-    round that must contain every partition: the latest one, or the one before it while the latest may be
-    incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: count for a
-    partition that missed no round.
+    `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: time
+    of the round that must contain every partition: the latest round, or the one before while the latest may
+    be incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: number of
+    samples of a partition that missed no round.
     """
 
     since_ms: int
@@ -78,9 +79,9 @@ class SampleTimes:
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
     """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
 
-    Samples should cover the range from the first growth of any partition to the latest sample, or to the
-    round before it if that one is late. A rollup has only the start of its latest hour, so the best-known
-    partition determines how far that hour extends.
+    Samples should cover the range from the first growth of any partition to the latest round, or to the one
+    before if the latest may be incomplete. A rollup contains only the start of its latest hour, so the
+    partition with the most samples determines how much of that hour is covered.
     """
     newest, oldest, begin, samples, known = (
         np.array([getattr(rate, name) for rate in rates], dtype=np.int64)
@@ -119,7 +120,7 @@ def marked(
 ) -> dict[TopicPartition, PartitionLoad]:
     """Return the loads, with held and partial ones marked.
 
-    `statistic`: the statistic that the loads are of.
+    `statistic`: statistic of the loads.
     """
     answer = dict(loads)
     for rate in rates:

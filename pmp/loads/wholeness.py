@@ -1,7 +1,7 @@
 """Detection of partial results: a restarted Pinot server answers queries while it still reads its topic.
 
-The response does not show it. A partial result is detected by comparison with the previous result, or without
-one, by how far Pinot has read the topic.
+The response does not indicate that. A partial result is detected by comparison with the previous result or,
+if there is none, by Pinot's position in the topic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Describe samples that disappeared although they are within the window; empty if there are none. Pure.
+    """Describe samples that are missing although they were in the previous result and are within the window;
+    empty if there are none. Pure.
 
     `since_ms`: time from which both results must have all samples.
     """
@@ -62,11 +63,11 @@ class CatchingUp:
         """Reason why Pinot's progress is unknown; empty otherwise."""
 
     def suspect(self) -> None:
-        """Check again: Pinot failed to respond, so it may have been restarted."""
+        """Check again, because Pinot did not respond and may have been restarted."""
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """Return how much Pinot still has to read; empty if it has caught up or its progress is unknown."""
+        """Describe how much Pinot still has to read; empty if it has caught up or its progress is unknown."""
         if self._done or self._progress is None or self._clock.monotonic() < self._not_before:
             return ""
         try:

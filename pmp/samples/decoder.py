@@ -22,11 +22,11 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 EARLIEST_MS: Final = 1_262_304_000_000
-"""2010-01-01: before Kafka was released, so there are no earlier samples."""
+"""Earliest valid time, 2010-01-01, which is before the first release of Kafka."""
 LATEST_MS: Final = 4_102_444_800_000
 """2100-01-01."""
 LARGEST: Final = float(2**63)
-"""Bytes, or units per second; beyond any physical amount."""
+"""Upper limit of valid bytes, or units per second, beyond any physically possible value."""
 _LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
 _ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 
@@ -176,7 +176,7 @@ def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
 def _judge(
     out: Decoded, lengths: Integers, topic_errors: npt.NDArray[np.uint8], bad_number: Flags, latest_ms: int
 ) -> None:
-    """Set `error`. The order is that of rising precedence: the last assignment wins."""
+    """Set `error`. Checks are in order of increasing precedence, so the last assignment counts."""
     error = out.error
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]

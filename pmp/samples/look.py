@@ -1,9 +1,9 @@
-"""Samples from two successive looks at a cluster: true rates per partition. Pure.
+"""Samples from two successive measurements of a cluster: true rates per partition. Pure.
 
-Message rates come from end offsets, byte rates from the size of the leader's log; both are exact and per
-partition, so no share is estimated. If a log shrank between two looks (retention, compaction) or its leader
-moved, bytes are the new messages times the partition's last known bytes per message. The protocol does not
-report consumer fetches or broker CPU: these remain unknown.
+Message rates come from end offsets, byte rates from the size of the leader's log; both are exact for each
+partition, so nothing is estimated. If a log shrank between two measurements (retention, compaction) or its
+leader moved, bytes are computed as the new messages times the last known bytes per message of the partition.
+The protocol does not report consumer fetches and broker CPU, so these are unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SampledRound:
 def sample(
     before: LogSnapshot, now: LogSnapshot, bytes_per_message: Mapping[TopicPartition, float]
 ) -> SampledRound:
-    """Return one sample for each partition that is in both looks.
+    """Return one sample for each partition that is in both measurements.
 
     Skips a partition once if its end offset went back (topic recreated, unclean election), or if messages
     arrived but neither its log growth nor earlier messages give their size.
@@ -84,7 +84,7 @@ def sample(
 
 
 def _growth(before: LogSnapshot, now: LogSnapshot, partition: TopicPartition) -> int | None:
-    """Return the growth of the leader's log in bytes; None if it does not show the inflow."""
+    """Return the growth of the leader's log in bytes; None if it does not show how much was written."""
     if before.leaders.get(partition) != now.leaders[partition] or partition not in before.size_bytes:
         return None
     grown = now.size_bytes[partition] - before.size_bytes[partition]

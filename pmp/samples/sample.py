@@ -43,7 +43,7 @@ METRICS: Final[Mapping[int, tuple[str, ...]]] = {
 }
 """Metrics of each version, in byte order."""
 NEEDED: Final = frozenset({"size", "bytes_in"})
-"""Metrics that a sample needs to express load; others may be unknown."""
+"""Metrics that a sample must contain; other metrics may be unknown."""
 
 HEADER_BYTES: Final[Mapping[int, int]] = {
     version: 1 + 4 + 8 * len(metrics) + 8 + 4 for version, metrics in METRICS.items()
@@ -51,11 +51,11 @@ HEADER_BYTES: Final[Mapping[int, int]] = {
 """Bytes before the topic name: 49 in version 0, 89 in version 1."""
 
 FASTEST: Final = 1e11
-"""Bytes per second, more than the network of a broker carries and so than any partition receives."""
+"""Bytes per second, above the network bandwidth of any broker and therefore the rate of any partition."""
 
 MOST_BYTES: Final = 1024
-"""Maximum size of a value that is read, and kept as a dead letter. A sample has at most 338 bytes, a record
-may have MB."""
+"""Maximum number of bytes of a value that are read, and kept as a dead letter. A sample has at most 338
+bytes, but a record may have megabytes."""
 
 _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, metrics in METRICS.items()}
 
@@ -107,7 +107,8 @@ class Sample:
 
 
 def encode(sample: Sample, *, version: int = 1) -> bytes:
-    """Serialize a sample. Version 0 drops the metrics that it lacks; unknown ones become NaN.
+    """Serialize a sample. Metrics that version 0 does not have are omitted. Unknown metrics are written as
+    NaN.
 
     Requests per second are always unknown: nothing in Headrace measures them. Raises KeyError for another
     version and struct.error for numbers out of range.
