@@ -27,11 +27,11 @@ class AssignerSettings(Settings):
     """Settings of the planner; docs/placement/settings.md explains each."""
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
-    """Accepted excess of the fullest task's load over the lowest possible value after a rebalance, as a
-    fraction. Lower values move more bytes."""
+    """Fraction by which the load of the fullest task may exceed the lowest possible value after a rebalance.
+    Lower values move more bytes."""
     rebalance_gain: float = Field(default=0.05, ge=0, le=1)
-    """Minimum reduction of the fullest task's or instance's load for which a rebalance moves partitions, as a
-    share of a task's usable capacity."""
+    """A rebalance moves partitions only if it reduces the load of the fullest task or instance by at least
+    this share of a task's usable capacity."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
     """Share of each remaining task that must stay free when tasks are removed; 0.2 tolerates noise of 10
     %."""

@@ -5,8 +5,8 @@ digest at the source is a missing record.
 
 A surplus digest at the destination is a duplicate if the digest exists at the source, and otherwise a foreign
 record. Memory does not grow with the topic. The first pass sums the digests of each side in a fixed number of
-buckets; equal sums mean equal contents in any order. Further passes compare single digests, but only of
-buckets whose sums differ, and as many buckets per pass as fit in memory.
+buckets; equal sums mean equal contents in any order. Later passes compare the digests of buckets with
+different sums. Each pass takes as many buckets as fit in memory.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class TurnResult:
 
 
 class Listener(Protocol):
-    """Receives the result of every turn. Calls must not block."""
+    """Called with the result of every turn. Must not block."""
 
     def judged(self, findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement, /) -> None:
         """Receive the findings of a turn, one per evaluated datastream, and the states of partitions."""

@@ -145,8 +145,8 @@ class ProviderSettings(Settings):
     topic_history_hours: float = Field(default=168.0, gt=0)
     """Age up to which past means are looked up for a topic without samples."""
     kept_up_seconds: Seconds = 60.0
-    """Maximum lag of a partition for which the rate measured by the mirror replaces a load that is only an
-    average."""
+    """If a partition has no samples of its own, its load is an average. The rate measured by the mirror
+    replaces this average if the lag of the partition is at most this."""
     cache_folder: str = ""
     """Folder for the last known loads across restarts; empty keeps them in memory only."""
 

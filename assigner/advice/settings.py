@@ -22,9 +22,9 @@ class AdviceSettings(Settings):
     imminent_hours: int = Field(default=2, ge=1, le=24)
     """Number of next hours whose forecast counts as current need, in plans and in advice."""
     consent_hours: int = Field(default=6, ge=1, le=168)
-    """Number of next hours in which the forecast must not need a task, before the task is removed."""
+    """A task is removed only if the forecast of this many next hours does not need it."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
-    """Number of hours for which the need must have been lower before the advised numbers fall."""
+    """The advised numbers fall after the need has been lower for this many hours."""
     quiet_hours: int = Field(default=4, ge=0, lt=24)
     """Length in hours of the daily window of lowest load, learned for each datastream; tasks are removed only
     within it. 0: at any time."""
@@ -32,7 +32,7 @@ class AdviceSettings(Settings):
     """Minimum ratio of the load of other hours to that of the window. Below it there is no window, and tasks
     are removed at any time."""
     largest_error: float = Field(default=0.5, gt=0)
-    """Largest median error of past forecasts, as a share of the actual load, up to which plans use a
-    forecast."""
+    """Plans ignore forecasts if the median error of past forecasts, as a share of the actual load, exceeds
+    this."""
     interval_seconds: float = Field(default=3600.0, ge=60)
     """Interval between two forecasts, in seconds."""

@@ -70,8 +70,8 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
     """Return the placement after applying all improving chains found, starting with partitions without a
     task.
 
-    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: limit of examined partitions, about ten
-    million per second; a count, so that equal input gives equal results.
+    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: most partitions to examine; about ten
+    million take a second. The limit is not a time, so that equal input gives equal results.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     search.descend(search.displaced())

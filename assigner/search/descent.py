@@ -54,8 +54,8 @@ class DescentGoal(NamedTuple):
 def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
     """Reduce every task of a one-dimensional arrangement to the target; return True on success.
 
-    `work`: limit of examined partitions, about ten million per second. Deterministic: the limit is a count,
-    not a time.
+    `work`: most partitions to examine; about ten million take a second. The limit is not a time, so that
+    equal input gives equal results.
     """
     loads = state.loads[:, 0]
     left = work

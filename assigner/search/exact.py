@@ -32,7 +32,7 @@ _COARSE_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """Result of the solver. `task_of`: None if it found nothing better than the incumbent.
+    """Result of the solver. `task_of`: None if the solver found no better solution than the incumbent.
 
     `proved`: no better solution exists. `bound`: bound of the objective in units (0 without an objective).
     `work`: deterministic time.

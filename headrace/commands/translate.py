@@ -37,7 +37,8 @@ def translate(
         str, typer.Option(help="Name of the group on the other side (default: the same).")
     ] = "",
     rewind: Annotated[
-        bool, typer.Option("--rewind", help="Also rewind positions that are already ahead on the other side.")
+        bool,
+        typer.Option("--rewind", help="Also set back positions that are already further on the other side."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the positions without committing them.")
@@ -45,9 +46,8 @@ def translate(
     timeout: Annotated[
         str,
         typer.Option(
-            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. Positions"
-            " not"
-            " reached by then are committed as the end of the copied range."
+            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. After that,"
+            " the end of the copied range is committed for positions beyond it."
         ),
     ] = "30s",
     as_json: JsonOption = False,

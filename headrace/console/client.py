@@ -37,7 +37,7 @@ _CONNECT_SECONDS: Final = 3.0
 """Timeout for connecting to one of several instances."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
-"""Statuses of a proxy, or of an instance with an unhealthy part."""
+"""Statuses with which a proxy, or an instance with a failed part, responds."""
 
 
 @cache

@@ -65,7 +65,7 @@ def _require_stopped(nodes: NodeStore) -> None:
     if live := nodes.children(znodes.LIVE):
         raise IllegalTransition(
             f"instances of the service are live: {first_few(live, _SHOWN)}",
-            advice="stop all instances; a killed one is gone after the session timeout",
+            advice="stop all instances; a killed instance disappears after the session timeout",
         )
 
 

@@ -1,9 +1,9 @@
 """Logging to stderr, as text for operators or as JSON for machines.
 
-Every line of a thread that works on a plan has the field `plan` (its epoch) and, if it concerns one,
-`datastream`. Together they correlate the lines about a change across leader, instances and workers. Lines
-about a REST request have its `request_id`, which the response contains. Values of secret settings are never
-logged.
+A thread that works on a plan adds the field `plan` (the epoch) to every line, and `datastream` to lines about
+one datastream. With these two fields, the lines about a change can be found in the logs of leader, instances
+and workers. Lines about a REST request have its `request_id`, which the response contains. Values of secret
+settings are never logged.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class ZooKeeperSecurity(Settings):
     password: SecretStr = SecretStr("")
     """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Access to created znodes: `creator` only our identity, `open` everyone, `automatic` the creator if a
-    mechanism is set."""
+    """Who may access created znodes. `creator`: only Headrace's identity. `open`: everyone. `automatic`: like
+    `creator` if a mechanism is set, otherwise like `open`."""
 
     @property
     def is_private(self) -> bool:

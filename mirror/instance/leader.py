@@ -306,7 +306,8 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Record the initial partitions before a plan can contain later ones."""
+        """Store the initial partitions of new datastreams, before a plan can contain partitions added
+        later."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )

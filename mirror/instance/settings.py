@@ -53,8 +53,8 @@ class LeaderSettings(Settings):
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of load provider plug-ins that datastreams choose instead of the service's own: by plug-in
-    name, a table of text by name."""
+    """Options of load providers that single datastreams choose: one table per plug-in, named after the
+    plug-in. All values are text."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
     """Strategy that chooses the number of tasks and their partitions: `assigner` (proven bounds), `simple`
     (no dependencies), `auto` (the assigner if it is installed), or the name of a plug-in."""
@@ -63,8 +63,8 @@ class LeaderSettings(Settings):
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """Options of placement strategy plug-ins that datastreams choose instead of the service's own: by plug-in
-    name, a table of text by name."""
+    """Options of placement strategies that single datastreams choose: one table per plug-in, named after the
+    plug-in. All values are text."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
@@ -89,7 +89,8 @@ class LeaderSettings(Settings):
     return_delay_seconds: float = Field(default=300.0, ge=0)
     """An instance that returns within this time (a restart) gets its former tasks; 0 means never."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
-    """Tasks move between instances if the load of one exceeds this multiple of its share by weight."""
+    """Tasks move to other instances if the load of an instance exceeds its share by weight by more than this
+    factor."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
     """Target time for copying a backlog. The backlog divided by this time is added to the load. A datastream
     can set its own value (metadata key `headrace-catch-up-seconds`)."""

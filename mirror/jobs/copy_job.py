@@ -273,7 +273,7 @@ async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Seque
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         raise InvalidRequest(
             f"state {job.state} has no checkpoint of {some}",
-            advice="use --start earliest to copy them from the beginning",
+            advice="use --start earliest to copy these partitions from the beginning",
         )
 
 

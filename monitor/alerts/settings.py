@@ -170,17 +170,17 @@ class AlertSettings(Settings):
     """Conditions, content and receivers of alerts."""
 
     halted_after_seconds: float = Field(default=30.0, ge=0)
-    """Time for which part of a datastream must not be copied before the alert fires."""
+    """The alert fires when part of a datastream has not been copied for this time."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
     """Time without a verdict for a datastream before the alert fires."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
-    """Time for which the service or its measurements must be unavailable before HeadraceNothingJudged
-    fires."""
+    """HeadraceNothingJudged fires when the service or its measurements have been unavailable for this
+    time."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """Time for which partitions must be stalled, paused on an error or waiting for a cluster before an alert
-    fires."""
+    """An alert fires when partitions have been stalled, paused on an error or waiting for a cluster for this
+    time."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
-    """Time for which an open transaction must block a partition before the alert fires. Brokers abort
+    """The alert fires when an open transaction has blocked a partition for this time. Brokers abort
     transactions after at most `transaction.max.timeout.ms` (15 minutes by default)."""
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning

@@ -25,7 +25,8 @@ from pmp.samples.sample import EXPLANATIONS, HEADER_BYTES, MOST_BYTES, Malformed
 
 @dataclass(frozen=True)
 class ClusterLabels:
-    """Columns that all rows of a cluster share. `sampled_by` is the source of its normal topic."""
+    """Columns with the same value in all rows of a cluster. `sampled_by` is the sampler of the cluster's
+    usual samples topic."""
 
     cluster: str
     datacenter: str

@@ -58,8 +58,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start position for its partition. `first`: recorded partitions. At the first
-    start it is None, or the record of an earlier datastream with the same name."""
+    """Return the lane with the start position for its partition. `first`: recorded partitions; at the first
+    start None, or those of an earlier datastream with the same name."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

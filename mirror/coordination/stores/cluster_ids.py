@@ -74,8 +74,8 @@ class BoundClusters:
 
 
 class KnownClusters:
-    """Detection of names that may belong to the same cluster, by all known ids of each name: the bound id,
-    and the id that the cluster last reported. Thread-safe."""
+    """Detection of cluster names that may belong to the same cluster. Compares the bound id of each name and
+    the id that its cluster last reported. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self.bound = BoundClusters(nodes)

@@ -33,7 +33,8 @@ UUID: Final = "datastreamUUID"
 """Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Words allowed for a restart; other starts depend on committed positions and would skip records."""
+"""Start positions allowed for a restart. All others depend on committed positions, so a restart would skip
+records."""
 _LARGEST_BYTES: Final = 100_000
 """Maximum total size of keys and values as UTF-8; as JSON they can take six times as much."""
 _MOST_KEYS: Final = 1_000

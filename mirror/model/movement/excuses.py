@@ -116,8 +116,8 @@ class ExcusedLane:
         self._least = self._least_ms = -1
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record delivered now counts. Records from before a pause do: they were produced
-        while the lane ran."""
+        """Return whether a record delivered now counts. Records produced before a pause count, because the
+        lane ran at that time."""
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)

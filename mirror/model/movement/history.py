@@ -112,7 +112,8 @@ class CheckpointRewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """`waypoints`: oldest first; a few for a lane that is on time, the last two minutes for a late lane.
+    """`waypoints`: samples, oldest first. A lane on time keeps a few, a late lane those of the last two
+    minutes.
 
     Times (monotonic seconds) are the start of a present condition, however long ago; None if the condition
     does not hold. `late_since`: a record has waited for more than `LATE_MS` or an unknown time.
@@ -245,7 +246,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[LaneSample, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Return `waits` and `unrest` of these waypoints; all but the last are known."""
+        """Return `waits` and `unrest` of these waypoints. Only the values of the last waypoint are new."""
         kept = len(waypoints) - 1
         if not kept:
             return (waiting,), ()

@@ -198,7 +198,7 @@ def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence:
 
 
 def seal(batch: memoryview) -> None:
-    """Compute the checksum of a batch from its current bytes, in place."""
+    """Compute the checksum of a batch and write it into the batch."""
     _CHECKSUM.pack_into(batch, _CHECKSUM_AT, crc32c(batch[CHECKED_FROM:]))
 
 

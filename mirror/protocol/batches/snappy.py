@@ -14,7 +14,7 @@ _BLOCK: Final = 32 * 1024
 
 
 def decompress(data: memoryview, limit: int) -> bytes:
-    """Return at most `limit` bytes. Raises CorruptData for invalid data, PayloadTooLarge for more."""
+    """Return the decompressed data. Raises CorruptData, and PayloadTooLarge for more than `limit` bytes."""
     try:
         return _decompress(data, limit)
     except cramjam.DecompressionError as error:
