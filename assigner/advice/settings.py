@@ -20,7 +20,7 @@ class AdviceSettings(Settings):
     """Share of hours that the high end of a forecast should cover. For hours that need more tasks than the
     previous day, forecasts are less accurate, so a smaller share of these is covered."""
     imminent_hours: int = Field(default=2, ge=1, le=24)
-    """Number of next hours whose forecast counts as current need, in plans and in advice."""
+    """Plans and advice treat the forecast of this many next hours as current need."""
     consent_hours: int = Field(default=6, ge=1, le=168)
     """A task is removed only if the forecast of this many next hours does not need it."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)

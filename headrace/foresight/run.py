@@ -131,7 +131,7 @@ class ForesightThread:
             self._advice = advice or self._advice
 
     def _report(self) -> None:
-        """Report advice and its age in the health, unless the last computation failed."""
+        """Show the advice and its age in the health report, unless the last computation failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)

@@ -58,7 +58,7 @@ _TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
 _SEPARATORS: Final = ",; \t\r\n"
 """Characters that separate topics in the lists of other tools."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
-"""Flags, and escapes that may match the beginning or end of a text but not of each line."""
+"""Flags, line breaks, and escapes that may match the start or end of the whole text."""
 
 
 @cache

@@ -193,7 +193,7 @@ def loads(
 ) -> None:
     """Print the load of every partition, as the assigner sees it.
 
-    Notes on stderr say how many loads are held or partial."""
+    Notes on stderr give the numbers of held and partial loads."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock

@@ -18,7 +18,7 @@ _NAMES_SHOWN: Final = 5
 @dataclass(frozen=True)
 class PlanChange:
     """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
-    planned. `answered`: fulfilled requests. `is_recovered`: the current plan was unreadable.
+    planned. `answered`: fulfilled requests. `is_recovered`: the change replaces an unreadable plan.
     `is_exclusion_new`: the topics that datastreams leave to others changed. `is_due`: groups were planned
     because it was their turn. `is_limited`: current tasks exceed their limits."""
 

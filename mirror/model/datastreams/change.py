@@ -112,8 +112,8 @@ class FieldProblems:
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
     """A definition as a request wants it. None for a field that cannot change means that the request omits
-    it, so it keeps its value. `pointers`: locations in the request of metadata keys that are given under
-    other names."""
+    it, so it keeps its value. `pointers`: JSON pointers into the request, by metadata key, for keys that the
+    request gives under another name."""
 
     selection: TopicSelection
     limits: TaskLimits

@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 SILENT_WORKER: Final = "its worker process does not respond; it is killed and replaced if this lasts"
 """Reason of a lane whose worker process does not respond."""
 NO_WORKER: Final = "no worker process is available"
-"""Reason, or its beginning, of a lane that waits for a worker process."""
+"""First words of the reason of a lane that waits for a worker process."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -29,8 +29,8 @@ class CapacityOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityTerms:
-    """Configured capacity. `bytes_per_second`: None means learned, with `unlearned_bytes_per_second` until
-    enough is measured. `of_datastream`: the number is set by the datastream."""
+    """Configured capacity. `bytes_per_second`: None if the capacity is learned. `unlearned_bytes_per_second`:
+    capacity until enough is measured. `of_datastream`: the datastream sets the number."""
 
     bytes_per_second: int | None
     unlearned_bytes_per_second: int
@@ -44,10 +44,10 @@ class CapacityInUse:
     """Capacity that a plan was made with. Rates are per second, for one task at full capacity; placement
     fills it to `utilisation_percent`. `messages_per_second`: None means that only bytes count.
 
-    Learned values, also if not used: `learned_bytes_per_second` between `low` and `high`, the corresponding
-    `learned_messages_per_second`, from `observations` over `observed_seconds` of workers, at
-    `bytes_per_batch`, `records_per_batch` and `passthrough`, the share of unopened batches. None and 0
-    without any. `why`: origin in words.
+    The learned values are present even if they are not used. `learned_bytes_per_second` is between `low` and
+    `high`; `learned_messages_per_second` corresponds to it. They result from `observations` over
+    `observed_seconds` of workers, with batches of `bytes_per_batch` and `records_per_batch`. `passthrough`:
+    share of unopened batches. Without measurements these values are None or 0. `why`: origin in words.
     """
 
     origin: CapacityOrigin
