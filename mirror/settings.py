@@ -37,9 +37,9 @@ class MirrorSettings(Settings):
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
     """Directory of this instance, readable only by its user. Without ZooKeeper it contains the state of the
-    service; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If set, the instance also
-    keeps a copy of the datastream definitions in it, to detect after a restart which ones the coordination
-    store has lost."""
+    service; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. An instance with this
+    setting also stores a copy of the datastream definitions. With the copy it detects after a restart which
+    definitions the coordination store has lost."""
     destination_cluster: str = "destination"
     """Destination of datastreams without a destination cluster, such as those of Brooklin's clients."""
     progress_topic: str = "headrace-progress"

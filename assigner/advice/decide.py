@@ -96,7 +96,7 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Return the advice before the first plan, which has no number."""
+    """Return the advice before the first plan. It contains no number."""
     why = "no task is planned"
     sentence = f"no advice: {why}"
     return _continuing(

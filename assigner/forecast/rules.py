@@ -152,7 +152,7 @@ def _sums(values: Numbers, hours: int) -> Numbers:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the values plus the others `hours` before."""
+    """Return the sum of the values and of the others, with the others moved `hours` later."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])

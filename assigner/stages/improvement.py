@@ -25,8 +25,8 @@ _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
 """Partitions are heavy if they fill more than this fraction (1/10) of a task."""
 _FEW_CELLS: Final = 4
-"""Up to `exact_cells` / 4 cells, the solver runs unless the bound is reached; above, unless `_NEAR` is
-reached."""
+"""With at most `exact_cells` / 4 cells, the solver runs if the result is above the bound. With more cells, it
+runs if the result is above `_NEAR` times the bound."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
 """Less than one byte per second: not worth another run of the solver."""
 _SUMS: Final = 4_000

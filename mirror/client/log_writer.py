@@ -67,7 +67,7 @@ async def _produce(
     def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
         response = produce.decode_response(version, frame)
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} returned partitions that were not in the request")
+            raise CorruptData(f"{cluster.name}: response has partitions that are not in the request")
         connection.throttle(response.throttle_ms)
         promise.resolve(response.partitions[0])
 

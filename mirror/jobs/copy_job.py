@@ -155,8 +155,8 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 def _with_later_lanes(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
     """Return the lanes. If any lane has progress, lanes without progress start from the beginning.
 
-    The copy has then run before, and all records of these partitions may have been written since. Stored
-    progress must have been read.
+    Progress of any lane shows that the copy has run before. All records of a partition without progress may
+    have been written since then. Call this after the stored progress has been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):

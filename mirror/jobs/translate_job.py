@@ -146,7 +146,7 @@ class Translator:
 
     @cached_property
     def _lanes(self) -> Mapping[TopicPartition, tuple[LaneKey, LaneProgress]]:
-        """Lanes, keyed by partition on the side of the given offsets."""
+        """Lanes by partition: the source or destination partition to which the given offsets belong."""
         return {self._places(*lane)[0]: lane for lane in self._stored.lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:

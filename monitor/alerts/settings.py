@@ -79,8 +79,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """Interval at which a firing alert is sent again. Alertmanager resolves it after four intervals without a
     refresh, so no alert stays if the monitor dies."""
     watchdog: bool = False
-    """Also send `HeadraceWatchdog` for a dead man's switch. This alert always fires, and resolves when no
-    monitor runs."""
+    """Also send `HeadraceWatchdog` for a dead man's switch. This alert fires as long as a monitor runs."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:

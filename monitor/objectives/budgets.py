@@ -64,8 +64,8 @@ class Budgets:
         most_questions: int = ALL,
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Return the budget of each objective, in their order. `most_questions`, `alone`: see
-        `History.refresh`.
+        """Return the budgets of each datastream, in the order of its objectives. `most_questions`, `alone`:
+        see `History.refresh`.
 
         Raises nothing: budgets that cannot be read are unknown."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)

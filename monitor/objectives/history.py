@@ -62,8 +62,8 @@ class _Window(NamedTuple):
 
 class History:
     """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new,
-    because the sums of older pieces are kept. Minutes with which a longer window will start later are kept
-    too."""
+    because the sums of older pieces are kept. The cache also keeps minutes that will later be the first ones
+    of a longer window."""
 
     def __init__(self, past: PastMeasurements) -> None:
         self._past = past

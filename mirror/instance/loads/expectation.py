@@ -25,9 +25,9 @@ _SETTLING: Final = 2
 class Expectation:
     """Upper forecast of the loads of a source cluster's partitions, by start of the hour (epoch ms).
 
-    `imminent_hours`: hours whose load counts as present. `consent_hours`: hours whose tasks are kept. `why`:
-    reason for an empty forecast, else empty. `totals`: total bytes per second of each group with a forecast,
-    by hour.
+    `imminent_hours`: number of next hours whose load counts as present. `consent_hours`: number of next hours
+    whose tasks are kept. `why`: reason for an empty forecast, else empty. `totals`: total bytes per second of
+    each group with a forecast, by hour.
     """
 
     hours: Mapping[int, Loads]

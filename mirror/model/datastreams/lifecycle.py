@@ -24,7 +24,8 @@ _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
-    """Return the status after the action. Raises IllegalTransition that names both."""
+    """Return the status after the action. Raises IllegalTransition, which names the action and the present
+    status."""
     if (action, datastream.status) in _ALREADY:
         return datastream.status
     allowed, target = TRANSITIONS[action]
