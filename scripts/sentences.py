@@ -1,7 +1,7 @@
 """Draw sentences for a cold reading: `python scripts/sentences.py --seed N [--each 25]`.
 
 Prints error messages, descriptions of settings and command options, sentences of docs, and docstrings, each kind
-under a heading and each sentence with its place. Give the list, without the places, to a reader who knows Kafka
+under a heading, and each sentence with its place. Give the list without the places to a reader who knows Kafka
 but not this project, and rewrite each sentence that the reader must read twice. The same seed draws the same
 sentences of the same sources. Standard library only.
 """
@@ -25,7 +25,7 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 class Sentence(NamedTuple):
-    """A sentence, and the file and line where it starts."""
+    """A sentence with its file and line."""
 
     place: str
     text: str
@@ -72,7 +72,7 @@ def _trees() -> Iterator[tuple[str, ast.AST]]:
 
 
 def docstrings() -> Iterator[Sentence]:
-    """Yield sentences of docstrings, those of fields and constants included."""
+    """Yield sentences of docstrings, also of fields and constants."""
     for place, tree in _trees():
         for node in ast.walk(tree):
             if (
