@@ -20,8 +20,8 @@ class MetricSettings(Settings):
     every_partition: bool = False
     """Export four series for every partition of this instance."""
     top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """Number of partitions with their own series if `every_partition` is false: so many with the oldest
-    waiting records, and so many with the most bytes."""
+    """If `every_partition` is false, this number of partitions with the oldest waiting records, and this
+    number with the most bytes, have their own series."""
 
 
 class ApiSettings(Settings):

@@ -222,8 +222,7 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """Return the number of partitions of each task; if wanted partitions are given, only these are
-    counted."""
+    """Return the number of partitions of each task; of wanted ones only, if given."""
     return [len(task.partitions if wanted is None else task.partitions & wanted) for task in tasks]
 
 

@@ -241,8 +241,7 @@ class Leader:
         self._has_taken_up = False
 
     def _read_plan(self, me: LiveInstance) -> None:
-        """Read the current plan. An unreadable plan is replaced under an epoch that no instance has
-        followed."""
+        """Read the current plan; replace an unreadable one under an epoch without followers."""
         try:
             stored = self._stores.plans.read(self._plan)
         except DamagedState as error:
@@ -306,8 +305,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Store the initial partitions of new datastreams, before a plan can contain partitions added
-        later."""
+        """Store the first partitions of new datastreams, before a plan contains added ones."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({datastream.source for datastream in world.datastreams})
         )

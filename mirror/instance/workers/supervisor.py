@@ -88,8 +88,7 @@ class Supervisor:
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals of each task on this instance since it started, for existing groups. Safe to read from any
-        thread."""
+        """Totals by task since the start, for existing groups. Any thread may read them."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
@@ -100,8 +99,7 @@ class Supervisor:
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds for which brokers of a cluster throttled workers, summed over the workers. Safe to read
-        from any thread."""
+        """Seconds of throttling by brokers of a cluster, over all workers. Any thread may read it."""
         return self._throttled
 
     @property
@@ -198,8 +196,7 @@ class Supervisor:
                 _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
-        """Start lanes. Lanes whose worker is down need another call. `loss`: loss of their former
-        instance."""
+        """Start lanes; lanes without a worker need another call. `loss`: of their instance."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -218,8 +215,7 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Send the lanes in one message, or in halves if it is too large. A lane that cannot be sent is
-        paused."""
+        """Send the lanes in one message, or in halves. A lane that cannot be sent is paused."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
@@ -419,8 +415,7 @@ class Supervisor:
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """Return the lanes by the worker of their tasks. They count immediately, so that new tasks are
-        distributed evenly."""
+        """Return the lanes by worker. They count immediately, to spread new tasks evenly."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
