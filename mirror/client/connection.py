@@ -224,6 +224,15 @@ class Connection:
         return inf
 
     @property
+    def lacks_memory(self) -> bool:
+        """True while a response waits for memory to be received."""
+        return self._memory_since is not None
+
+    def round_trip(self) -> float:
+        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
+        return self._transport.round_trip() if self.failure is None else 0.0
+
+    @property
     def answered_at(self) -> float:
         """Time at which bytes were last received."""
         return self._progress_at
