@@ -25,6 +25,7 @@ class CopyingOptions:
     lane_buffer_bytes: int = 2 * _MIB
     request_bytes: int = 4 * _MIB
     read_connections: int = 64
+    write_connections: int = 64
     read_ahead_bytes: int = 64 * _MIB
     fetch_wait_ms: int = 500
     gather_ms: int = 0

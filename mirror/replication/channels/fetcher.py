@@ -228,9 +228,7 @@ class FetchChannel:
                 self._on_answer,
                 self._on_failure,
                 wait_ms / 1000,
-                fetch.response_bytes(
-                    self._max_bytes, self._cluster.largest_batch_bytes, len(self._lanes)
-                ),
+                fetch.response_bytes(self._max_bytes, self._cluster.largest_batch_bytes, len(self._lanes)),
             )
         )
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
 from mirror.errors import HeadraceError
-from mirror.lane.connection_count import ConnectionCount
+from mirror.lane.connection_count import FAR_SECONDS, ConnectionCount
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from mirror.model.datastreams.policy import Isolation
@@ -28,10 +28,8 @@ from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, R
 from mirror.replication.live_lane import LiveLane, Reader
 
 _log = logging.getLogger(__name__)
-_FAR_SECONDS: Final = 0.002
-"""Round trip from which additional connections are tried. Within a data centre it is a tenth of that."""
 _LARGE: Final = 128 * 1024
-"""Size in bytes of a response whose transfer takes several socket buffers."""
+"""Size in bytes of a response whose transfer takes several socket buffers, if requests are that large."""
 _DEPTH: Final = 2
 """Requests on a connection: the broker has the next one when it has sent the last response."""
 _RANGES_EACH: Final = 3
@@ -76,6 +74,7 @@ class ReadAhead:
         self._listener = listener
         self._rules = rules
         self._rack = rack
+        self._large = min(_LARGE, rules.max_bytes // 4)
         self._count = ConnectionCount(rules.connections)
         self._readers: dict[int, _Reader] = {}
         self._opening: set[int] = set()
@@ -93,14 +92,14 @@ class ReadAhead:
 
     def most_bytes(self, connection: Connection, usual: int) -> int:
         """Return the size of a response of the channel itself: a small one where others are read ahead."""
-        return min(usual, 2 * _LARGE) if self._is_far(connection) else usual
+        return min(usual, 2 * self._large) if self._is_far(connection) else usual
 
     def _is_far(self, connection: Connection) -> bool:
-        return self._rules.connections > 0 and connection.round_trip() >= _FAR_SECONDS
+        return self._rules.connections > 0 and connection.round_trip() >= FAR_SECONDS
 
     def note_response(self, connection: Connection, size: int) -> None:
         """Note a response of the channel itself, which tells how far away the broker is."""
-        if size >= _LARGE and self._is_far(connection):
+        if size >= self._large and self._is_far(connection):
             self._note(connection, size)
 
     def learn(self, lane: LiveLane, part: FetchedPartition) -> None:
