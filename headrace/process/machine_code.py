@@ -54,7 +54,7 @@ PER_BATCH: Final = (
     "mirror/lane/offset_map",
     "mirror/lane/out_batch",
     "mirror/lane/progress",
-    "mirror/lane/read_plan",
+    "mirror/replication/channels/read_plan",
     "mirror/lane/rules",
     "mirror/protocol/fetch",
     "mirror/protocol/fetch_session",

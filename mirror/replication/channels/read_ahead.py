@@ -2,7 +2,7 @@
 
 A broker sends about one socket buffer per round trip on a connection. So partitions with a backlog are read
 on several connections: ranges of offsets that follow each other are requested at the same time, and their
-responses are passed on in order (`lane/read_plan.py`). The requests need no fetch session. Whatever is not
+responses are passed on in order (`read_plan.py`). The requests need no fetch session. Whatever is not
 records of the expected offsets is left to the channel, which then requests the partition itself: an error, an
 empty response, a broker that has gone.
 """
@@ -18,13 +18,13 @@ from typing import Final, Protocol
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
 from mirror.errors import HeadraceError
-from mirror.lane.connection_count import FAR_SECONDS, ConnectionCount
 from mirror.lane.memory import ReceiveBuffer
-from mirror.lane.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from mirror.model.datastreams.policy import Isolation
 from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
+from mirror.replication.channels.connection_count import FAR_SECONDS, ConnectionCount
 from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
+from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from mirror.replication.live_lane import LiveLane, Reader
 
 _log = logging.getLogger(__name__)
@@ -155,8 +155,11 @@ class ReadAhead:
         if self._count.is_unused(now):
             self._count.close()
             self._shrink(0)
-        elif any(one.connection.lacks_memory for one in self._readers.values()):
+        elif self._lacks_memory():
             self._make_room()
+
+    def _lacks_memory(self) -> bool:
+        return any(one.connection.lacks_memory for one in self._readers.values())
 
     def _make_room(self) -> None:
         """Drop ranges that have arrived but cannot be passed on, so that the ones before them can arrive."""
@@ -240,7 +243,7 @@ class ReadAhead:
         if held_until > now:
             idle = [one for one in idle if one.connection.throttled_until <= now]
             self._pump_at(held_until)
-        allowed = _RANGES_EACH * len(self._readers)
+        allowed = 0 if self._lacks_memory() else _RANGES_EACH * len(self._readers)
         known = sum([len(plan.ranges) for plan in self._plans.values()]) if idle else 0
         for depth in range(_DEPTH):
             for reader in idle:

@@ -152,8 +152,10 @@ def test_less_memory_than_is_read_ahead_stops_nothing() -> None:
             fakes.source.write("t", [(fakes.clock.now_ms(), b"key", value, [])], number)
     for place in range(0, 60, 2):
         fakes.source.faults.plant(FETCH, Delay(0.1 * (place % 9)))
+    began = fakes.clock.monotonic()
     fakes.start("t", 3)
     for number in range(3):
         fakes.run_to("t", 40, number)
     fakes.check_contents("t", 3)
+    assert fakes.clock.monotonic() - began < 20, "a connection waited until its request timed out"
     fakes.close()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.lane.memory import ReceiveBuffer
-from mirror.lane.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from tests.examples import examples
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")

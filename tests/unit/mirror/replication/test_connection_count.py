@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.lane.connection_count import ConnectionCount
+from mirror.replication.channels.connection_count import ConnectionCount
 
 _RESPONSE = 250_000
 

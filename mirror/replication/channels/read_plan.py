@@ -139,11 +139,15 @@ class ReadPlan:
         return any(one.slab is not None for one in self.ranges)
 
     def drop_last_held(self) -> None:
-        """Drop the last range if it has arrived, unless it is the next to be passed on."""
-        if len(self.ranges) > 1 and self.ranges[-1].slab is not None:
-            last = self.ranges.pop()
-            self._next = last.start
-            last.drop()
+        """Drop the last range that has arrived, unless it is the next to be passed on."""
+        for place in range(len(self.ranges) - 1, 0, -1):
+            last = self.ranges[place]
+            if last.slab is not None:
+                if place == len(self.ranges) - 1:
+                    self._next = last.start
+                del self.ranges[place]
+                last.drop()
+                return
 
     def clear(self) -> None:
         """Drop all ranges."""
