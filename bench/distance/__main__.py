@@ -116,8 +116,8 @@ def _pair(ends: Namespaces, case: Case, buffers: int) -> Iterator[Pair]:
         try:
             with far_cluster(ends, far_name, folder / "far", properties) as far:
                 # Engines and samplers only use the name, the address and the process of a cluster.
-                both = (far, near) if case.reads else (near, far)
-                yield Pair(*(cast(KafkaCluster, cluster) for cluster in both), folder)
+                other = cast(KafkaCluster, far)
+                yield Pair(*((other, near) if case.reads else (near, other)), folder)
         finally:
             near.kill()
 

@@ -92,13 +92,13 @@ def namespaces(folder: Path) -> Iterator[Namespaces]:
     """Create both namespaces and compile the link; delete the namespaces with the context."""
     program = folder / "delay"
     subprocess.run(["cc", "-O2", "-pthread", "-o", str(program), str(_SOURCE)], check=True)
-    ends = [f"headrace-{end}-{os.getpid()}" for end in ("near", "far")]
+    near, far = (f"headrace-{end}-{os.getpid()}" for end in ("near", "far"))
     made: list[str] = []
     try:
-        for name in ends:
+        for name in (near, far):
             subprocess.run(["ip", "netns", "add", name], check=True)
             made.append(name)
-        yield Namespaces(*ends, program)
+        yield Namespaces(near, far, program)
     finally:
         for name in made:
             subprocess.run(["ip", "netns", "delete", name], check=True)
