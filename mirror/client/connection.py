@@ -36,6 +36,8 @@ from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, reques
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+FAR_SECONDS: Final = 0.002
+"""Round trip from which the distance limits a connection. Within a data centre it is a tenth of that."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Reads from one socket before the loop serves others."""

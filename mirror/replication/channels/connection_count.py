@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-FAR_SECONDS: Final = 0.002
-"""Round trip from which the distance limits a connection. Within a data centre it is a tenth of that."""
 _FIRST: Final = 4
 """Connections that are always worth it: the next response is on its way while one is processed."""
 _GROWTH: Final = 4

@@ -16,13 +16,13 @@ from math import inf
 from typing import Final, Protocol
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.errors import HeadraceError
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.policy import Isolation
 from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
-from mirror.replication.channels.connection_count import FAR_SECONDS, ConnectionCount
+from mirror.replication.channels.connection_count import ConnectionCount
 from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 from mirror.replication.live_lane import LiveLane, Reader

@@ -17,7 +17,7 @@ from math import inf
 from typing import Final, Protocol
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.memory import ReceiveBuffer
@@ -26,7 +26,6 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.protocol.produce import Batch, ProducedPartition
-from mirror.replication.channels.connection_count import FAR_SECONDS
 from mirror.replication.channels.leaders import LeaderSearch
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
