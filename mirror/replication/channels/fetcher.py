@@ -303,8 +303,8 @@ class FetchChannel:
             return
         self._version = connection.version_of(fetch.API, fetch.VERSIONS)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
-        self._connection = connection
         self._max_bytes = self._ahead.most_bytes(connection, self._rules.max_bytes)
+        self._connection = connection
         self._is_answered = False
         connection.on_close = self._on_close
         lanes, self._lanes = list(self._lanes.values()), {}
