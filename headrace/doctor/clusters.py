@@ -9,10 +9,14 @@ from api.addresses import is_loopback
 from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts
 from mirror.adapters.settings import KafkaCluster
+from mirror.client.connection import FAR_SECONDS
 from mirror.protocol.control.rights import AclOperation
+from mirror.wording import rate_text
 
 _LITTLE_ROOM: Final = 0.1
 _ENCRYPTED: Final = "SSL"
+_DEFAULT_BUFFER_BYTES: Final = 102_400
+"""Default of `socket.send.buffer.bytes` and `socket.receive.buffer.bytes` of a broker."""
 
 
 def examined_cluster(
@@ -21,6 +25,7 @@ def examined_cluster(
     """Evaluate a reachable cluster. `is_written`: topics are created and written there."""
     subject = f"cluster {alias}"
     yield from _brokers(subject, facts)
+    yield from _distance(subject, facts.brokers)
     yield from _exposure(subject, settings, facts)
     if is_written:
         yield from _creation(subject, facts)
@@ -61,6 +66,22 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[DoctorFinding]:
                 f"broker {broker.broker} is unreachable at its advertised address {broker.address}: "
                 f"{broker.problem}",
                 "every broker must be reachable from here: check advertised.listeners, DNS and firewalls",
+            )
+
+
+def _distance(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[DoctorFinding]:
+    """Report brokers so far away that the round trip limits a connection."""
+    for broker in brokers:
+        seconds = broker.round_trip_seconds
+        if seconds >= FAR_SECONDS:
+            rate = rate_text(_DEFAULT_BUFFER_BYTES / seconds)
+            yield DoctorFinding(
+                subject,
+                Grade.NOTE,
+                f"the round trip to broker {broker.broker} is {seconds * 1000:.0f} ms: with Kafka's default"
+                f" socket buffers, a connection carries about {rate}",
+                "Headrace opens more connections to catch up; it needs fewer if socket.send.buffer.bytes and"
+                " socket.receive.buffer.bytes of the brokers are -1 (docs/how-to/over-a-distance.md)",
             )
 
 

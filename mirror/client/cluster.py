@@ -155,6 +155,11 @@ class Cluster:
             if broker in nodes:
                 self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
 
+    def round_trip(self, broker: int) -> float:
+        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
+        found = [one.round_trip() for (node, _), one in self._connections.items() if node == broker]
+        return min([seconds for seconds in found if seconds > 0], default=0.0)
+
     def topic_id(self, topic: str) -> bytes:
         """Return the topic's id from the latest metadata; empty if it has none."""
         known = self.topics.get(topic)

@@ -36,6 +36,8 @@ from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, reques
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+FAR_SECONDS: Final = 0.002
+"""Round trip from which the distance limits a connection. Within a data centre it is a tenth of that."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Reads from one socket before the loop serves others."""
@@ -222,6 +224,15 @@ class Connection:
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
         return inf
+
+    @property
+    def lacks_memory(self) -> bool:
+        """True while a response waits for memory to be received."""
+        return self._memory_since is not None
+
+    def round_trip(self) -> float:
+        """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
+        return self._transport.round_trip() if self.failure is None else 0.0
 
     @property
     def answered_at(self) -> float:

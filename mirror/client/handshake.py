@@ -34,6 +34,7 @@ _ADVICE_TLS: Final = (
 
 LIVE: Final = "live"
 BULK: Final = "bulk"
+AHEAD: Final = "ahead"
 """Prefixes of the roles of connections that copy."""
 
 
@@ -53,18 +54,21 @@ class ConnectionConfig:
 class ConnectionConfigs(NamedTuple):
     """Connection options by memory pool.
 
-    `live`: lanes that are up to date; `bulk`: lanes that catch up; `aside`: requests whose responses are
-    processed at once and never retained.
+    `live`: lanes that are up to date; `bulk`: lanes that catch up; `ahead`: what is read ahead of these;
+    `aside`: requests whose responses are processed at once and never retained.
     """
 
     live: ConnectionConfig
     bulk: ConnectionConfig
+    ahead: ConnectionConfig
     aside: ConnectionConfig
 
     def for_role(self, role: str) -> ConnectionConfig:
         """Return the options for a role, by its prefix."""
         if role.startswith(LIVE):
             return self.live
+        if role.startswith(AHEAD):
+            return self.ahead
         return self.bulk if role.startswith(BULK) else self.aside
 
 

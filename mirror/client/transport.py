@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -26,6 +27,12 @@ T = TypeVar("T")
 MOST_BUFFERS: Final = min(os.sysconf("SC_IOV_MAX"), 1024)
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 Buffer = bytes | bytearray | memoryview
+
+_HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
+_MIN_RTT_AT: Final = 148
+"""Place of `tcpi_min_rtt`, in microseconds, in `struct tcp_info` of Linux (include/uapi/linux/tcp.h)."""
+_MICROSECONDS: Final = struct.Struct("=I")
+_NOT_MEASURED: Final = 2**32 - 1
 
 
 class Transport:
@@ -47,6 +54,16 @@ class Transport:
     def expect(self, size: int) -> None:
         """Wake the loop only when `size` bytes have arrived, not for each packet. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+    def round_trip(self) -> float:
+        """Return the shortest round trip in seconds that the kernel has measured; 0 if it does not tell."""
+        if not _HAS_TCP_INFO:
+            return 0.0
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT_AT + _MICROSECONDS.size)
+        if len(info) < _MIN_RTT_AT + _MICROSECONDS.size:
+            return 0.0
+        microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0]
+        return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Return the number of bytes sent; 0 if the socket is not writable. Raises OSError."""

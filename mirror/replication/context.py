@@ -72,6 +72,8 @@ class EngineContext:
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
         self._stock = BufferStock(settings.fetch_bytes + _FRAME_MARGIN, settings.buffer_bytes)
         self._live_stock = BufferStock(settings.live_fetch_bytes + _FRAME_MARGIN, settings.live_buffer_bytes)
+        self._ahead_budget = ByteBudget(settings.read_ahead_bytes)
+        self._ahead_stock = BufferStock(settings.ahead_bytes + _FRAME_MARGIN, settings.read_ahead_bytes)
         self._parts: dict[tuple[ClusterRef, bool], ByteBudget] = {}
         self._access = access
         self._clusters: dict[ClusterRef, Cluster] = {}
@@ -89,6 +91,7 @@ class EngineContext:
     def _configs(self, reference: ClusterRef) -> ConnectionConfigs:
         live = BufferPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
         bulk = BufferPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
+        ahead = BufferPool(self._ahead_stock.size, self._ahead_budget.part(), self._ahead_stock)
         aside = BufferPool(0, ByteBudget(_ASIDE_BYTES))  # this pool retains no buffers
         config = ConnectionConfig(
             self.loop,
@@ -98,7 +101,9 @@ class EngineContext:
             self.settings.request_timeout_seconds,
             largest_batch_bytes=self.settings.largest_batch_bytes,
         )
-        return ConnectionConfigs(replace(config, pool=live), config, replace(config, pool=aside))
+        return ConnectionConfigs(
+            replace(config, pool=live), config, replace(config, pool=ahead), replace(config, pool=aside)
+        )
 
     def progress(self, reference: ClusterRef) -> ProgressLog:
         """Return the progress topic of a destination cluster."""

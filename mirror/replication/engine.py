@@ -152,6 +152,8 @@ class BatchEngine:
         self.runner.log.pump(now)
         self._quotas.pump(now)
         self._deadlines.pump(now)
+        for source in self.runner.sources.values():
+            source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
         """Return measurements since the last call, one per lane with anything to report."""

@@ -24,6 +24,9 @@ class CopyingOptions:
     opened_batch_records: int = 250_000
     lane_buffer_bytes: int = 2 * _MIB
     request_bytes: int = 4 * _MIB
+    read_connections: int = 64
+    write_connections: int = 64
+    read_ahead_bytes: int = 64 * _MIB
     fetch_wait_ms: int = 500
     gather_ms: int = 0
     merge_small_batches: bool = True
@@ -36,3 +39,8 @@ class CopyingOptions:
     hanging_transaction_seconds: float = 60.0
     metadata_age_seconds: float = 60.0
     catch_up_seconds: float = 21_600.0
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Size of a request for reading ahead: four for each connection fit into the memory."""
+        return self.read_ahead_bytes // (4 * max(self.read_connections, 1))

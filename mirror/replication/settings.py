@@ -37,6 +37,14 @@ class CopyingSettings(Settings):
     """Buffered bytes at which fetching of a partition stops until some of them are sent."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
     """Maximum size in bytes of a produce request."""
+    read_connections: int = Field(default=_DEFAULTS.read_connections, ge=0, le=512)
+    """Maximum number of additional connections to a distant broker for catching up. They are opened while
+    they raise the rate: the distance limits each connection to one socket buffer per round trip."""
+    write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
+    """Maximum number of connections to a distant broker for writing: one for each partition, up to this
+    number. Any other broker gets three."""
+    read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
+    """Memory in bytes for what these connections read ahead. Only used with them."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)

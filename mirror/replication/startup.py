@@ -21,7 +21,8 @@ from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
-from mirror.replication.channels.fetcher import ChannelKey, Fetcher
+from mirror.replication.channels.fetch_rules import ChannelKey
+from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler

@@ -33,6 +33,16 @@ _TIGHT: Final = {
     "request_bytes": 400,
 }
 """Small limits for the engine; batches have a few hundred bytes."""
+_FAR: Final = {
+    "buffer_bytes": 300_000,
+    "fetch_bytes": 1_000,
+    "partition_fetch_bytes": 300,
+    "read_connections": 6,
+    "read_ahead_bytes": 9_600,
+}
+"""Limits with which small backlogs are read ahead."""
+_ROUND_TRIP_SECONDS: Final = 0.05
+_BACKLOG_BATCHES: Final = 60
 _AWAKE_SECONDS: Final = 0.5
 """Time that a frozen engine runs after it wakes, until its process notices the expired lease."""
 _PATIENCE_SECONDS: Final = 400.0
@@ -52,6 +62,7 @@ class Simulation:
             "request_timeout_seconds": 10.0,
             "opened_batch_bytes": OPENED_BYTES,
             **(_TIGHT if plan.is_tight else {}),
+            **(_FAR if plan.is_far else {}),
         }
         self.fakes = MirroredFakes(
             plan.brokers,
@@ -73,6 +84,11 @@ class Simulation:
             UnreadableBatches(self.fakes, _TOPIC, number, judge, pauses=pauses)
             for number, judge in enumerate(self._judges)
         ]
+        if plan.is_far:
+            self.fakes.network.round_trip = _ROUND_TRIP_SECONDS
+            for number in range(plan.partitions):
+                for _ in range(_BACKLOG_BATCHES):
+                    self._write(number, 1 + self._random.randrange(4))
         self._endings: list[tuple[float, BatchEngine, bool]] = []
         """Times at which frozen engines wake or end."""
 

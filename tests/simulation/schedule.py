@@ -68,7 +68,8 @@ class Event:
 class Plan:
     """One run. `pace`: longest transit time of a request or response, in seconds.
 
-    `is_tight`: the engine has room for only a few batches; `is_near`: it reads from the replica in its rack.
+    `is_tight`: the engine has room for only a few batches; `is_near`: it reads from the replica in its rack;
+    `is_far`: it is far away from the source, reads ahead, and has a backlog at its start.
     """
 
     seed: int
@@ -79,11 +80,13 @@ class Plan:
     pace: float
     is_tight: bool
     is_near: bool
+    is_far: bool
     events: Sequence[Event]
 
     def __str__(self) -> str:
         head = f"seed {self.seed}: {self.brokers} brokers, {self.partitions} partitions, {self.policy}, "
         tight = (", tight" if self.is_tight else "") + (", near" if self.is_near else "")
+        tight += ", far" if self.is_far else ""
         lines = "\n".join(str(event) for event in self.events)
         return f"{head}transaction.version {self.transaction_level}, pace {self.pace:.3f} s{tight}\n{lines}"
 
@@ -125,6 +128,7 @@ def plan(seed: int) -> Plan:
         pace=random.choice([0.0, 0.002, 0.02, 0.1]),
         is_tight=random.random() < 0.3,
         is_near=random.random() < 0.3,
+        is_far=random.random() < 0.3,
         events=sorted(events, key=lambda event: event.at),
     )
 

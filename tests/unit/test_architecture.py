@@ -49,6 +49,7 @@ LIFECYCLE: Final = ("state", "intent", "pause", "turn")
 LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/channels/fetcher.py": {"first_request", "is_live", "place", "reader", "waits"},
     "mirror/replication/channels/leaders.py": {"replica"},
+    "mirror/replication/channels/read_ahead.py": {"requested_at"},
     "mirror/replication/channels/sender.py": {"is_ready", "is_writable", "writer"},
     "mirror/replication/handlers/ack_handler.py": {
         "damaged_sends",
@@ -109,6 +110,7 @@ LATE_CALLBACKS: Final = {
     "headrace/wiring.py": {"event_drops", "on_joined"},
     "mirror/lane/memory.py": {"on_room"},
     "mirror/replication/channels/fetcher.py": {"on_close"},
+    "mirror/replication/channels/read_ahead.py": {"on_close"},
     "mirror/replication/channels/sender.py": {"on_close"},
 }
 """Callbacks that another object sets after construction: none may be added.

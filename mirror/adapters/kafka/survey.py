@@ -43,6 +43,8 @@ class BrokerFacts:
     """Latest Kafka release whose requests it supports."""
     folders: tuple[LogFolder, ...] | None = None
     """Log directories; None if the broker does not report them."""
+    round_trip_seconds: float = 0.0
+    """Shortest round trip measured by the kernel; 0 if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
     except HeadraceError:  # too old to report them
         folders = ()
     readable = tuple(folder for folder in folders if not folder.error)
-    return BrokerFacts(broker, address, "", release(connection.features.versions), readable or None)
+    supported = release(connection.features.versions)
+    return BrokerFacts(broker, address, "", supported, readable or None, connection.round_trip())
 
 
 async def _unless_refused(cluster: Cluster, call: Call[_T], why: list[str]) -> _T | None:

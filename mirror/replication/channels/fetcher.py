@@ -8,15 +8,13 @@ backlog cannot delay them. A lane changes tier when it falls behind or catches u
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import count
 from math import inf
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
-from mirror.client.handshake import BULK, LIVE
 from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.memory import ReceiveBuffer
@@ -27,7 +25,9 @@ from mirror.protocol.codes import MOVED
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 from mirror.protocol.fetch_session import LOST, FetchSession, Place
 from mirror.protocol.frame import Nodes
+from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.leaders import LeaderSearch, Replicas
+from mirror.replication.channels.read_ahead import ReadAhead
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 
@@ -37,60 +37,6 @@ _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
 """Room for a batch merged from many small ones."""
-
-
-class ChannelKey(NamedTuple):
-    """Key of a fetch channel within a broker.
-
-    `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
-    partition only once. `near`: requests carry our rack, so the leader may redirect to a closer replica.
-    """
-
-    committed: bool
-    live: bool
-    near: bool = False
-    copy: int = 0
-
-    @property
-    def role(self) -> str:
-        """Role of the connection."""
-        isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
-        return f"{LIVE if self.live else BULK} {isolation}{rack} {self.copy}"
-
-
-class FetchListener(Protocol):
-    """Receiver of fetch results. Called on the loop."""
-
-    def on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
-    ) -> None:
-        """Handle one partition of a response, whether it carries records or an error.
-
-        Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
-        was allowed.
-        """
-        ...
-
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
-        """Handle a failure to build the lane's next fetch."""
-        ...
-
-    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
-        """Handle a response that could not be received because it is too large or stalled."""
-        ...
-
-    def on_relocated(self, lane: LiveLane) -> None:
-        """Handle fresh metadata of the lane's topic: attach the lane again, pause it or restart it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingRules:
-    """Request sizes and waits of one tier."""
-
-    wait_ms: int
-    max_bytes: int
-    gather_ms: int
 
 
 class FetchChannel:
@@ -108,12 +54,14 @@ class FetchChannel:
         self._connection: Connection | None = None
         self._version = -1
         self._session = FetchSession(incremental=True)
+        self._max_bytes = rules.max_bytes
         self._is_asking = self._is_waiting = False
         self._is_opening = self._is_closed = False
         self._not_before = 0.0
         self._unanswered_since: float | None = None
         """Time since which a fetch result is awaited; None once the broker has returned one."""
         self._is_answered = False
+        self._ahead = ReadAhead(self, source.cluster, source.listener, rules, source.rack)
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
         """Number of requests, time of the last one (monotonic), and both of the last with a result."""
 
@@ -150,6 +98,15 @@ class FetchChannel:
         if lane.waits:
             lane.waits = False
             self._excluded -= 1
+        if self._connection is None or lane.place is None:
+            return
+        if self._ahead.take(lane):
+            self._session.remove(lane.place)
+        else:
+            self.request(lane)
+
+    def request(self, lane: LiveLane) -> None:
+        """Request the lane in the next fetch."""
         if self._connection is not None and lane.place is not None:
             leader = self._cluster.leader(lane.key.partition)
             try:
@@ -165,8 +122,8 @@ class FetchChannel:
         """Return the bytes of a response to allow per partition. The more partitions share a response, the
         more of them go into one produce request, and the sooner its memory is free again."""
         if self.tier.live:
-            return self._rules.max_bytes
-        return max(self._rules.max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
+            return self._max_bytes
+        return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
     def exclude(self, lane: LiveLane) -> None:
         if not lane.waits:
@@ -179,6 +136,7 @@ class FetchChannel:
         if lane.waits:
             lane.waits = False
             self._excluded -= 1
+        self._ahead.forget(lane)
         if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
             self._session.forget(lane.place)
             self._partitions.discard(lane.key.partition)
@@ -187,8 +145,13 @@ class FetchChannel:
     def close(self) -> None:
         """Close the connection."""
         self._is_closed = True
+        self._ahead.close()
         if self._connection is not None:
             self._connection.close()
+
+    def check(self, now: float) -> None:
+        """Do time-based work."""
+        self._ahead.check(now)
 
     def is_silent(self, now: float) -> bool:
         if self._connection is None:
@@ -202,12 +165,14 @@ class FetchChannel:
         return now - since - self._rules.wait_ms / 1000 < PATIENCE_SECONDS
 
     def unanswered_since(self) -> float:
-        return self._connection.unanswered_since if self._connection is not None else inf
+        own = self._connection.unanswered_since if self._connection is not None else inf
+        return min(own, self._ahead.unanswered_since())
 
     def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
         """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         connection = self._connection
-        seconds = connection.throttling.take(now) if connection is not None else 0.0
+        own = connection.throttling.take(now) if connection is not None else 0.0
+        seconds = max(own, self._ahead.take_throttled(now))
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
@@ -241,7 +206,7 @@ class FetchChannel:
         request = FetchRequest(
             wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=self._rules.max_bytes,
+            max_bytes=self._max_bytes,
             read_committed=self.tier.committed,
             topics=part.topics,
             session_id=part.session_id,
@@ -263,9 +228,7 @@ class FetchChannel:
                 self._on_answer,
                 self._on_failure,
                 wait_ms / 1000,
-                fetch.response_bytes(
-                    self._rules.max_bytes, self._cluster.largest_batch_bytes, len(self._lanes)
-                ),
+                fetch.response_bytes(self._max_bytes, self._cluster.largest_batch_bytes, len(self._lanes)),
             )
         )
 
@@ -273,6 +236,7 @@ class FetchChannel:
         response = fetch.decode_response(self._version, body)
         if self._connection is not None:
             self._connection.throttle(response.throttle_ms)
+            self._ahead.note_response(self._connection, len(body))
         self._session.answered(response.error, response.session_id)
         last_request = self._answered
         if response.error and response.error not in LOST:
@@ -281,7 +245,7 @@ class FetchChannel:
         elif response.partitions or not response.throttle_ms:  # throttled responses are empty
             self._unanswered_since, self._is_answered = None, True
             self._answered = self._answered if response.error else (self._requests, self._requested_at)
-        room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
+        room = self._max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
             place = (part.topic, part.partition)
             lane, requested = self._lanes.get(place), self._session.asked(place)
@@ -291,6 +255,7 @@ class FetchChannel:
                 self._source.move(lane)
             elif requested.offset == lane.position:
                 lane.note_request(self._requested_at, last_request)
+                self._ahead.learn(lane, part)
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < requested.max_bytes)
             elif not lane.waits:
                 self.include(lane)  # it was rewound after the request was sent
@@ -338,6 +303,7 @@ class FetchChannel:
             return
         self._version = connection.version_of(fetch.API, fetch.VERSIONS)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
+        self._max_bytes = self._ahead.most_bytes(connection, self._rules.max_bytes)
         self._connection = connection
         self._is_answered = False
         connection.on_close = self._on_close
@@ -362,7 +328,9 @@ class Fetcher:
         self.listener = listener
         self.rack = rack.encode()
         self._replicas = Replicas(cluster, bool(rack), self._attach_again)
-        self._bulk = ReadingRules(settings.fetch_wait_ms, settings.fetch_bytes, 0)
+        self._bulk = ReadingRules(
+            settings.fetch_wait_ms, settings.fetch_bytes, 0, settings.read_connections, settings.ahead_bytes
+        )
         self._live = ReadingRules(settings.fetch_wait_ms, settings.live_fetch_bytes, settings.gather_ms)
         self._channels: dict[tuple[int, ChannelKey], FetchChannel] = {}
         self._search = LeaderSearch(cluster, lambda lane: lane.key.partition.topic, listener.on_relocated)
@@ -443,6 +411,11 @@ class Fetcher:
                 lane.reader.detach(lane)
             self._replicas.leave(lane)
         self._search.add(lanes)
+
+    def check(self, now: float) -> None:
+        """Do time-based work."""
+        for channel in self._channels.values():
+            channel.check(now)
 
     def close(self) -> None:
         """Close all channels."""

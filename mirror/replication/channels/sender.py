@@ -1,9 +1,10 @@
 """Producing to a destination cluster.
 
 Each broker gets three channels with up to five requests in flight each, and one more for under-replicated
-partitions. A request takes one batch from each lane that is ready, up-to-date lanes first, until it is full:
-requests are large under load, and on a quiet topic a batch leaves at once. Transactions cannot share a
-request, so a transactional lane has its own requests.
+partitions; a distant one gets a channel for each partition, up to a limit. A request takes one batch from
+each lane that is ready, up-to-date lanes first, until it is full: requests are large under load, and on a
+quiet topic a batch leaves at once. Transactions cannot share a request, so a transactional lane has its own
+requests.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from math import inf
 from typing import Final, Protocol
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.memory import ReceiveBuffer
@@ -313,7 +314,8 @@ class Sender:
         self.cluster = cluster
         self.listener = listener
         self._settings = settings
-        self._channels: dict[int, tuple[ProduceChannel, ...]] = {}
+        self._channels: dict[int, list[ProduceChannel]] = {}
+        """Channels by broker: the one for slow partitions first."""
         self._search = LeaderSearch(
             cluster, lambda lane: lane.spec.destination_topic, listener.on_target_relocated
         )
@@ -329,15 +331,24 @@ class Sender:
         if leader is None:
             self._search.add([lane])
             return
-        channels = self._channels.get(leader[0])
+        self._channel(lane, leader[0]).attach(lane)
+
+    def _channel(self, lane: LiveLane, broker: int) -> ProduceChannel:
+        channels = self._channels.get(broker)
         if channels is None:
-            roles = *ROLES, SLOW_ROLE
-            channels = tuple(ProduceChannel(self, leader[0], role, self._settings) for role in roles)
-            self._channels[leader[0]] = channels
+            channels = [ProduceChannel(self, broker, role, self._settings) for role in (SLOW_ROLE, *ROLES)]
+            self._channels[broker] = channels
         if lane.is_slow:
-            channels[-1].attach(lane)
-        else:
-            min(channels[:-1], key=lambda channel: channel.lanes).attach(lane)
+            return channels[0]
+        found = min(channels[1:], key=lambda channel: channel.lanes)
+        if found.lanes and len(channels) <= self._settings.write_connections and self._is_far(broker):
+            # The distance limits a connection to about one socket buffer of the broker per round trip.
+            found = ProduceChannel(self, broker, f"produce {len(channels) - 1}", self._settings)
+            channels.append(found)
+        return found
+
+    def _is_far(self, broker: int) -> bool:
+        return self.cluster.round_trip(broker) >= FAR_SECONDS
 
     def detach(self, lane: LiveLane) -> None:
         """Stop producing for the lane. None of its batches may be in flight."""

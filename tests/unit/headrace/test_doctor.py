@@ -77,6 +77,15 @@ def test_what_crosses_the_network_in_the_clear_is_said(
     assert all(said in one for one in about)
 
 
+@pytest.mark.parametrize(("seconds", "is_far"), [(0.0, False), (0.0004, False), (0.002, True), (0.1, True)])
+def test_a_distant_broker_is_a_note(seconds: float, is_far: bool) -> None:
+    broker = replace(BROKER, round_trip_seconds=seconds)
+    found = of_cluster(facts=replace(CLUSTER, brokers=(broker,)))
+    notes = [one for one in found if "round trip" in one.sentence]
+    assert [one.grade for one in notes] == [Grade.NOTE] * is_far
+    assert all("socket.send.buffer.bytes" in one.advice for one in notes)
+
+
 def test_rights_on_the_cluster_are_given_lacking_or_unknown() -> None:
     def about_creation(facts: ClusterFacts) -> Grade:
         (found,) = [one for one in of_cluster(facts) if "create" in one.sentence.lower()]

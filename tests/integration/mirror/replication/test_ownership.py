@@ -12,7 +12,7 @@ from mirror.client import producer_identity as identity
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
-from mirror.replication.channels.fetcher import ChannelKey
+from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.sender import ROLES
 from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids as identifying

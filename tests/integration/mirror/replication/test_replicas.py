@@ -15,7 +15,8 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import HeadraceError
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
-from mirror.replication.channels.fetcher import FetchChannel, FetchListener
+from mirror.replication.channels.fetch_rules import FetchListener
+from mirror.replication.channels.fetcher import FetchChannel
 from mirror.replication.live_lane import LiveLane
 from stack.kafka import KafkaCluster
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write

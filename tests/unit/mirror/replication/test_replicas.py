@@ -73,6 +73,7 @@ class Brokers(Cluster):
             throttled_until=0.0,
             version_of=lambda api, ours: VERSION,
             throttle=lambda milliseconds: None,
+            round_trip=lambda: 0.0,
             send=lambda request: self.asked.append(SentRequest(broker, request)),
             close=lambda: None,
         )

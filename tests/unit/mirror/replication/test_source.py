@@ -40,6 +40,9 @@ class OpenConnection:
     def throttle(self, milliseconds: int) -> None:
         assert milliseconds == 0
 
+    def round_trip(self) -> float:
+        return 0.0
+
 
 class OneBroker:
     """A cluster of one broker that leads every partition."""

@@ -1,0 +1,104 @@
+"""Two network namespaces joined by a link with a delay, a rate and a loss of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+FAR_HOST = "10.77.0.1"
+"""Address of the far end, as seen from the near end."""
+_SOURCE = Path(__file__).with_name("delay.c")
+_CLONE_NEWNET = 0x40000000
+
+
+class RigUnavailable(Exception):
+    """The link cannot be built on this machine."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Properties of a link."""
+
+    one_way_ms: float
+    mbit_per_s: float = 0
+    """0: no limit but that of the machine."""
+    loss_percent: float = 0
+
+    def __str__(self) -> str:
+        limits = [f"{self.mbit_per_s:g} Mbit/s"] if self.mbit_per_s else []
+        limits += [f"{self.loss_percent:g} % loss"] if self.loss_percent else []
+        return ", ".join([f"{self.one_way_ms:g} ms each way", *limits])
+
+
+def require_rig() -> None:
+    """Raise RigUnavailable without root, TUN devices, `ip` or a C compiler."""
+    missing = [
+        reason
+        for reason, lacks in (
+            ("it needs root, to create network namespaces", os.geteuid() != 0),
+            ("/dev/net/tun does not exist", not Path("/dev/net/tun").exists()),
+            ("the command `ip` is not installed", shutil.which("ip") is None),
+            ("there is no C compiler `cc`", shutil.which("cc") is None),
+        )
+        if lacks
+    ]
+    if missing:
+        raise RigUnavailable("; ".join(missing))
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    """Names of the two network namespaces, and the program that joins them."""
+
+    near: str
+    far: str
+    program: Path
+
+    @contextmanager
+    def joined(self, line: Line) -> Iterator[None]:
+        """Join both for the duration of the context."""
+        limits = [f"{line.one_way_ms:g}", f"{line.mbit_per_s:g}", f"{line.loss_percent:g}"]
+        with subprocess.Popen(
+            [str(self.program), self.far, self.near, *limits], stdout=subprocess.PIPE, text=True
+        ) as link:
+            try:
+                assert link.stdout is not None
+                if link.stdout.readline().strip() != "up":
+                    raise RigUnavailable("the link between the namespaces did not come up")
+                yield
+            finally:
+                link.kill()
+
+    def enter_near(self) -> None:
+        """Move this thread, and the threads and processes that it starts later, to the near end."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with Path(f"/run/netns/{self.near}").open() as namespace:
+            if libc.setns(namespace.fileno(), _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), f"cannot enter namespace {self.near}")
+
+    def far_command(self, *command: str) -> list[str]:
+        """Return the command line that runs a command at the far end."""
+        return ["ip", "netns", "exec", self.far, *command]
+
+
+@contextmanager
+def namespaces(folder: Path) -> Iterator[Namespaces]:
+    """Create both namespaces and compile the link; delete the namespaces with the context."""
+    program = folder / "delay"
+    subprocess.run(["cc", "-O2", "-pthread", "-o", str(program), str(_SOURCE)], check=True)
+    near, far = (f"headrace-{end}-{os.getpid()}" for end in ("near", "far"))
+    made: list[str] = []
+    try:
+        for name in (near, far):
+            subprocess.run(["ip", "netns", "add", name], check=True)
+            made.append(name)
+        yield Namespaces(near, far, program)
+    finally:
+        for name in made:
+            subprocess.run(["ip", "netns", "delete", name], check=True)

@@ -1,0 +1,97 @@
+"""How many connections to read with: more while more of them copy faster.
+
+Pure. A connection carries about one socket buffer of the broker per round trip, whatever the bandwidth is:
+1 MB/s with Kafka's default of 100 KB and a round trip of 100 ms. Whether another connection helps depends on
+the line and on everything behind it, so it is tried: the number is multiplied, the rate is measured, and a
+number that does not raise it is taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FIRST: Final = 4
+"""Connections that are always worth it: the next response is on its way while one is processed."""
+_GROWTH: Final = 4
+_LEAST_GAIN: Final = 1.25
+"""Factor by which the rate has to rise for a larger number to be kept."""
+_SETTLE_SECONDS: Final = 0.5
+_SETTLE_ROUND_TRIPS: Final = 6
+"""Time for new connections to open and reach their rate, before it is measured."""
+_MEASURE_SECONDS: Final = 1.0
+_MEASURE_ROUND_TRIPS: Final = 10
+_HOLD_SECONDS: Final = 30.0
+"""Time before a larger number is tried again."""
+_UNUSED_SECONDS: Final = 30.0
+"""Time without a large response after which all additional connections are closed."""
+
+
+class ConnectionCount:
+    """Number of additional connections, from 0 to `most`."""
+
+    __slots__ = ("_before", "_bytes", "_held_until", "_measured_from", "_rate", "_used_at", "count", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+        self._before = 0
+        """The number before the last change, while that change is on trial."""
+        self._rate = 0.0
+        """Bytes a second with that number."""
+        self._bytes = 0
+        self._measured_from: float | None = None
+        self._held_until = 0.0
+        self._used_at = 0.0
+
+    def note(self, size: int, now: float, round_trip: float) -> int:
+        """Note a large response of `size` bytes, and return the number of connections from now on.
+
+        `now` and `round_trip` in seconds. Call it only for responses that others wait behind: the rate of a
+        partition without a backlog says nothing.
+        """
+        self._used_at = now
+        if self._measured_from is None:
+            self.count = self._before = min(_FIRST, self.most)
+            self._restart(now, _settle(round_trip))
+        if now < self._start():
+            return self.count
+        self._bytes += size
+        seconds = now - self._start()
+        if seconds < max(_MEASURE_SECONDS, _MEASURE_ROUND_TRIPS * round_trip):
+            return self.count
+        self._judge(self._bytes / seconds, now, round_trip)
+        return self.count
+
+    def opened(self, now: float, round_trip: float) -> None:
+        """Note that the last of the connections is open: from now on, the rate is that of all of them."""
+        self._restart(now, _settle(round_trip))
+
+    def _judge(self, rate: float, now: float, round_trip: float) -> None:
+        is_trial = self.count > self._before
+        if is_trial and rate < _LEAST_GAIN * self._rate:
+            self.count, self._held_until = self._before, now + _HOLD_SECONDS
+        elif now >= self._held_until and self.count < self.most:
+            self._before, self._rate = self.count, rate
+            self.count = min(self.count * _GROWTH, self.most)
+        else:
+            self._before = self.count
+        self._restart(now, _settle(round_trip))
+
+    def _restart(self, now: float, settle: float) -> None:
+        self._measured_from, self._bytes = now + settle, 0
+
+    def _start(self) -> float:
+        return self._measured_from or 0.0
+
+    def is_unused(self, now: float) -> bool:
+        """Return whether nothing has been read for so long that the connections are to be closed."""
+        return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
+
+    def close(self) -> None:
+        """Forget everything: no additional connection is left."""
+        self.count = self._before = self._bytes = 0
+        self._rate, self._measured_from, self._held_until = 0.0, None, 0.0
+
+
+def _settle(round_trip: float) -> float:
+    return max(_SETTLE_SECONDS, _SETTLE_ROUND_TRIPS * round_trip)

@@ -1,0 +1,78 @@
+"""What the parts of fetching share: keys of channels, sizes of requests, and the receiver of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from mirror.client.handshake import AHEAD, BULK, LIVE
+from mirror.errors import HeadraceError
+from mirror.lane.memory import ReceiveBuffer
+from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.live_lane import LiveLane
+
+
+class ChannelKey(NamedTuple):
+    """Key of a fetch channel within a broker.
+
+    `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
+    partition only once. `near`: requests carry our rack, so the leader may redirect to a closer replica.
+    """
+
+    committed: bool
+    live: bool
+    near: bool = False
+    copy: int = 0
+
+    @property
+    def role(self) -> str:
+        """Role of the connection."""
+        return f"{LIVE if self.live else BULK} {self._rest}"
+
+    def role_ahead(self, number: int) -> str:
+        """Role of an additional connection."""
+        return f"{AHEAD} {self._rest} {number}"
+
+    @property
+    def _rest(self) -> str:
+        isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
+        return f"{isolation}{rack} {self.copy}"
+
+
+class FetchListener(Protocol):
+    """Receiver of fetch results. Called on the loop."""
+
+    def on_fetched(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
+    ) -> None:
+        """Handle one partition of a response, whether it carries records or an error.
+
+        Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
+        was allowed.
+        """
+        ...
+
+    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        """Handle a failure to build the lane's next fetch."""
+        ...
+
+    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+        """Handle a response that could not be received because it is too large or stalled."""
+        ...
+
+    def on_relocated(self, lane: LiveLane) -> None:
+        """Handle fresh metadata of the lane's topic: attach the lane again, pause it or restart it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingRules:
+    """Request sizes and waits of one tier. `connections`: most additional ones for reading ahead."""
+
+    wait_ms: int
+    max_bytes: int
+    gather_ms: int
+    connections: int = 0
+    ahead_bytes: int = 0
+    """Size in bytes of a request on an additional connection."""

@@ -1,0 +1,404 @@
+"""Reading ahead on additional connections, where the distance to a broker limits each of them.
+
+A broker sends about one socket buffer per round trip on a connection. So partitions with a backlog are read
+on several connections: ranges of offsets that follow each other are requested at the same time, and their
+responses are passed on in order (`read_plan.py`). The requests need no fetch session. Whatever is not
+records of the expected offsets is left to the channel, which then requests the partition itself: an error, an
+empty response, a broker that has gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from math import inf
+from typing import Final, Protocol
+
+from mirror.client.cluster import Cluster
+from mirror.client.connection import FAR_SECONDS, Connection, Request
+from mirror.errors import HeadraceError
+from mirror.lane.memory import ReceiveBuffer
+from mirror.model.datastreams.policy import Isolation
+from mirror.protocol import fetch
+from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
+from mirror.replication.channels.connection_count import ConnectionCount
+from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
+from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
+from mirror.replication.live_lane import LiveLane, Reader
+
+_log = logging.getLogger(__name__)
+_LARGE: Final = 128 * 1024
+"""Size in bytes of a response whose transfer takes several socket buffers, if requests are that large."""
+_DEPTH: Final = 2
+"""Requests on a connection: the broker has the next one when it has sent the last response."""
+_RANGES_EACH: Final = 3
+"""Ranges per connection that are requested or wait for their turn."""
+_OPEN_RETRY_SECONDS: Final = 5.0
+
+
+class AheadChannel(Reader, Protocol):
+    """The channel for which is read ahead."""
+
+    broker: int
+    tier: ChannelKey
+
+    def request(self, lane: LiveLane) -> None:
+        """Request the lane in the channel's own next fetch."""
+        ...
+
+
+class _Reader:
+    """An additional connection. `ranges`: those under way, in the order of their requests."""
+
+    __slots__ = ("connection", "ranges")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ranges: deque[tuple[LiveLane, OffsetRange]] = deque()
+
+
+class ReadAhead:
+    """The additional connections of one channel."""
+
+    def __init__(
+        self,
+        channel: AheadChannel,
+        cluster: Cluster,
+        listener: FetchListener,
+        rules: ReadingRules,
+        rack: bytes,
+    ) -> None:
+        self._channel = channel
+        self._cluster = cluster
+        self._listener = listener
+        self._rules = rules
+        self._rack = rack
+        self._large = min(_LARGE, rules.max_bytes // 4)
+        self._count = ConnectionCount(rules.connections)
+        self._readers: dict[int, _Reader] = {}
+        self._opening: set[int] = set()
+        self._open_from = 0.0
+        self._plans: dict[LiveLane, ReadPlan] = {}
+        self._left_out: set[LiveLane] = set()
+        """Lanes that the channel reads itself until it has an answer for them."""
+        self._gaps: deque[tuple[LiveLane, OffsetRange]] = deque()
+        self._turns: dict[LiveLane, None] = {}
+        """Lanes for which more may be requested, in the order of their turns."""
+        self._due: dict[LiveLane, None] = {}
+        """Lanes whose next range has arrived."""
+        self._is_pump_due = False
+        self._is_closed = False
+
+    def most_bytes(self, connection: Connection, usual: int) -> int:
+        """Return the size of a response of the channel itself: a small one where others are read ahead."""
+        return min(usual, 2 * self._large) if self._is_far(connection) else usual
+
+    def _is_far(self, connection: Connection) -> bool:
+        return self._rules.connections > 0 and connection.round_trip() >= FAR_SECONDS
+
+    def note_response(self, connection: Connection, size: int) -> None:
+        """Note a response of the channel itself, which tells how far away the broker is."""
+        if size >= self._large and self._is_far(connection):
+            self._note(connection, size)
+
+    def learn(self, lane: LiveLane, part: FetchedPartition) -> None:
+        """Note an answer of the channel itself for the lane."""
+        if not self._count.count:
+            return
+        self._left_out.discard(lane)
+        if len(part.records):
+            self._plan(lane).learn(part.records)
+
+    def take(self, lane: LiveLane) -> bool:
+        """Read on for the lane here; return False if the channel has to request it."""
+        end = _end_of(lane)
+        plan = self._plans.get(lane)
+        if plan is None or not self._readers or lane in self._left_out or not plan.is_known:
+            return False
+        if lane.position >= end:
+            self.forget(lane)
+            return False
+        plan.prune(lane.position)
+        head = plan.head(lane.position)
+        if head is None:
+            self._gaps.append((lane, plan.fill_gap(lane.position, end, self._rules.ahead_bytes)))
+        elif head.part is not None:
+            self._deliver_soon(lane)
+        self._turns[lane] = None
+        self._pump()
+        return True
+
+    def forget(self, lane: LiveLane) -> None:
+        """Drop everything that was read ahead for the lane."""
+        plan = self._plans.pop(lane, None)
+        if plan is not None:
+            plan.clear()
+        self._left_out.discard(lane)
+        self._due.pop(lane, None)
+
+    def close(self) -> None:
+        """Close all additional connections."""
+        self._is_closed = True
+        self._shrink(0)
+
+    def unanswered_since(self) -> float:
+        """Return the due time of the oldest outstanding request, infinity if there is none."""
+        return min([one.connection.unanswered_since for one in self._readers.values()], default=inf)
+
+    def take_throttled(self, now: float) -> float:
+        """Return the longest broker throttling of a connection since the last call, in seconds."""
+        return max([one.connection.throttling.take(now) for one in self._readers.values()], default=0.0)
+
+    def check(self, now: float) -> None:
+        """Close connections that are not used any longer, and make room for a range that lacks memory."""
+        if self._count.is_unused(now):
+            self._count.close()
+            self._shrink(0)
+        elif self._lacks_memory():
+            self._make_room()
+
+    def _lacks_memory(self) -> bool:
+        return any(one.connection.lacks_memory for one in self._readers.values())
+
+    def _make_room(self) -> None:
+        """Drop ranges that have arrived but cannot be passed on, so that the ones before them can arrive."""
+        waiting = [lane for lane, plan in self._plans.items() if lane.waits and plan.holds_any]
+        for lane in waiting:
+            self._plans[lane].clear()
+        if not waiting:
+            for plan in self._plans.values():
+                plan.drop_last_held()
+
+    def _plan(self, lane: LiveLane) -> ReadPlan:
+        plan = self._plans.get(lane)
+        if plan is None:
+            plan = self._plans[lane] = ReadPlan()
+        return plan
+
+    def _note(self, connection: Connection, size: int) -> None:
+        now = self._cluster.loop.now()
+        before = self._count.count
+        count = self._count.note(size, now, connection.round_trip())
+        if count < before:
+            self._shrink(count)
+        if count != before:
+            _log.info(
+                "%s: reading from broker %d with %d additional connections",
+                self._cluster.name,
+                self._channel.broker,
+                count,
+            )
+        if count > len(self._readers) + len(self._opening) and now >= self._open_from:
+            self._grow(count)
+
+    def _grow(self, count: int) -> None:
+        for number in range(count):
+            if number not in self._readers and number not in self._opening:
+                self._opening.add(number)
+                self._cluster.loop.spawn(self._open(number))
+
+    async def _open(self, number: int) -> None:
+        role = self._channel.tier.role_ahead(number)
+        try:
+            connection = await self._cluster.connection(self._channel.broker, role)
+        except HeadraceError as error:
+            _log.debug("%s: no additional connection: %s", self._cluster.name, error)
+            self._open_from = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
+            return
+        finally:
+            self._opening.discard(number)
+        if self._is_closed or number >= self._count.count:
+            connection.close()
+            return
+        reader = self._readers[number] = _Reader(connection)
+        connection.on_close = partial(self._on_close, number, reader)
+        if len(self._readers) == self._count.count:
+            self._count.opened(self._cluster.loop.now(), connection.round_trip())
+        self._pump()
+
+    def _on_close(self, number: int, reader: _Reader, error: HeadraceError) -> None:
+        if self._readers.get(number) is reader:
+            del self._readers[number]
+            _log.debug("%s: additional connection closed: %s", self._cluster.name, error)
+        if not self._readers:
+            for lane in list(self._plans):
+                self._give_up(lane)
+
+    def _shrink(self, count: int) -> None:
+        for number in [one for one in self._readers if one >= count]:
+            reader = self._readers.pop(number)
+            reader.connection.close()
+        if not self._readers:
+            for lane in list(self._plans):
+                self._give_up(lane)
+            self._plans.clear()
+            self._turns.clear()
+
+    def _pump(self) -> None:
+        """Request as many ranges as the connections and the memory allow."""
+        now = self._cluster.loop.now()
+        idle = [one for one in self._readers.values() if len(one.ranges) < _DEPTH]
+        held_until = max([one.connection.throttled_until for one in idle], default=now)
+        if held_until > now:
+            idle = [one for one in idle if one.connection.throttled_until <= now]
+            self._pump_at(held_until)
+        allowed = 0 if self._lacks_memory() else _RANGES_EACH * len(self._readers)
+        known = sum([len(plan.ranges) for plan in self._plans.values()]) if idle else 0
+        for depth in range(_DEPTH):
+            for reader in idle:
+                if len(reader.ranges) > depth:
+                    continue
+                found = self._next(allowed - known, allowed // max(len(self._plans), 1))
+                if found is None:
+                    return
+                known += 1
+                self._try_to_ask(reader, *found)
+
+    def _pump_at(self, when: float) -> None:
+        if not self._is_pump_due:
+            self._is_pump_due = True
+            self._cluster.loop.call_later(when - self._cluster.loop.now(), self._pump_again)
+
+    def _pump_again(self) -> None:
+        self._is_pump_due = False
+        self._pump()
+
+    def _next(self, room: int, each: int) -> tuple[LiveLane, OffsetRange] | None:
+        """Return the next range to request: one that a lane waits for, or a lane's next one while there is
+        `room` for more. `each`: ranges of one lane."""
+        while self._gaps:
+            lane, wanted = self._gaps.popleft()
+            if not wanted.is_dropped:
+                return lane, wanted
+        while self._turns and room > 0:
+            lane = next(iter(self._turns))
+            del self._turns[lane]
+            plan = self._plans.get(lane)
+            if plan is None or lane.waits or lane in self._left_out:
+                continue
+            end = _end_of(lane)
+            if plan.has_more(end) and len(plan.ranges) < max(each, 2):
+                self._turns[lane] = None
+                return lane, plan.extend(end, self._rules.ahead_bytes)
+        return None
+
+    def _try_to_ask(self, reader: _Reader, lane: LiveLane, wanted: OffsetRange) -> None:
+        try:
+            self._ask(reader, lane, wanted)
+        except Exception as error:  # noqa: BLE001 - the other lanes are still read
+            self.forget(lane)
+            self._listener.on_broken(lane, error)
+
+    def _ask(self, reader: _Reader, lane: LiveLane, wanted: OffsetRange) -> None:
+        connection, place = reader.connection, lane.key.partition
+        version = connection.version_of(fetch.API, fetch.VERSIONS)
+        leader = self._cluster.leader(place)
+        topic = lane.source.topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
+        position = FetchPosition(leader[1] if leader else -1, wanted.start, -1, wanted.size)
+        request = FetchRequest(
+            wait_ms=0,
+            min_bytes=1,
+            max_bytes=wanted.size,
+            read_committed=lane.spec.policy.isolation is Isolation.READ_COMMITTED,
+            topics={topic: [(place.partition, position)]},
+            rack=self._rack if self._channel.tier.near else b"",
+        )
+        body = fetch.encode_request(version, request)
+        flexible = fetch.is_flexible(version)
+        wanted.requested_at = self._cluster.loop.now()
+        reader.ranges.append((lane, wanted))
+        connection.send(
+            Request(
+                fetch.API,
+                version,
+                flexible,
+                flexible,
+                [body],
+                len(body),
+                self._cluster.timeout_seconds,
+                partial(self._on_answer, reader, version),
+                partial(self._on_failure, reader),
+                0.0,
+                fetch.response_bytes(wanted.size, self._cluster.largest_batch_bytes, 1),
+            )
+        )
+
+    def _on_answer(self, reader: _Reader, version: int, body: memoryview, slab: ReceiveBuffer) -> None:
+        lane, wanted = reader.ranges.popleft()
+        response = fetch.decode_response(version, body)
+        reader.connection.throttle(response.throttle_ms)
+        part = response.partitions[0] if len(response.partitions) == 1 and not response.error else None
+        if not wanted.is_dropped:
+            if part is not None and not part.error and header_at(part.records, 0) is not None:
+                wanted.fill(part, slab)
+                plan = self._plans[lane]
+                plan.learn(part.records)
+                if plan.head(lane.position) is wanted:
+                    self._deliver_soon(lane)
+            else:
+                self._give_up(lane)
+        self._note(reader.connection, len(body))
+        self._pump()
+
+    def _on_failure(self, reader: _Reader, _error: HeadraceError) -> None:
+        lane, wanted = reader.ranges.popleft()
+        if not wanted.is_dropped:
+            if any(one is not reader for one in self._readers.values()):
+                self._gaps.append((lane, wanted))
+            else:
+                self._give_up(lane)
+
+    def _give_up(self, lane: LiveLane) -> None:
+        """Let the channel request the lane."""
+        plan = self._plans.get(lane)
+        if plan is not None:
+            plan.clear()
+            self._left_out.add(lane)
+            self._due.pop(lane, None)
+            self._cluster.loop.call_soon(partial(self._return, lane))
+
+    def _return(self, lane: LiveLane) -> None:
+        if lane.reader is self._channel and not lane.waits:
+            self._channel.request(lane)
+
+    def _deliver_soon(self, lane: LiveLane) -> None:
+        if not self._due:
+            self._cluster.loop.call_soon(self._deliver)
+        self._due[lane] = None
+
+    def _deliver(self) -> None:
+        due, self._due = self._due, {}
+        for lane in due:
+            plan = self._plans.get(lane)
+            head = plan.head(lane.position) if plan is not None else None
+            if plan is None or head is None or head.part is None or head.slab is None:
+                continue
+            if lane.reader is self._channel and not lane.waits:
+                plan.ranges.popleft()
+                self._pass_on(lane, head.part, head.slab, head.requested_at)
+                head.drop()
+        self._pump()
+
+    def _pass_on(
+        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float
+    ) -> None:
+        records = from_position(part.records, lane.position)
+        if not len(records):
+            self._channel.include(lane)
+            return
+        lane.requested_at = max(lane.requested_at, requested_at)
+        # A range that was requested earlier may arrive later than one that knows a later end.
+        known = part._replace(
+            records=records,
+            high_watermark=max(part.high_watermark, lane.high_watermark),
+            last_stable_offset=max(part.last_stable_offset, lane.stable_offset),
+            log_start=max(part.log_start, lane.log_start),
+        )
+        self._listener.on_fetched(lane, known, slab, squeezed=False)
+
+
+def _end_of(lane: LiveLane) -> int:
+    """Return the offset before which there are records to read for the lane."""
+    end = lane.spec.end_offset
+    return lane.readable_end if end is None else min(end, lane.readable_end)

@@ -1,0 +1,173 @@
+"""Which offsets of a partition to fetch ahead of its position, and in which order they are delivered.
+
+Pure. Several requests for consecutive ranges of offsets are under way on different connections, and their
+responses arrive in any order. A range is only used at the lane's position: data before the position is
+skipped, data beyond it has to wait. So a wrong guess of a range costs a request, never a record.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mirror.lane.memory import ReceiveBuffer
+from mirror.protocol.batches.batch import HEADER_SIZE, MAGIC_AT, OVERHEAD, BatchHeader
+from mirror.protocol.fetch import FetchedPartition
+
+_FORMAT: Final = 2
+"""Format of the batches whose size in offsets is in their header."""
+_BATCHES_SEEN: Final = 8
+_MARGIN: Final = 256
+
+
+class OffsetRange:
+    """Offsets from `start` to before `stop`, requested with a limit of `size` bytes.
+
+    `part` and `slab`: the response and the buffer that contains it, None until it arrives. `requested_at`: in
+    monotonic seconds. `is_dropped`: the response is of no use any longer.
+    """
+
+    __slots__ = ("is_dropped", "part", "requested_at", "size", "slab", "start", "stop")
+
+    def __init__(self, start: int, stop: int, size: int) -> None:
+        self.start = start
+        self.stop = stop
+        self.size = size
+        self.part: FetchedPartition | None = None
+        self.slab: ReceiveBuffer | None = None
+        self.requested_at = 0.0
+        self.is_dropped = False
+
+    def fill(self, part: FetchedPartition, slab: ReceiveBuffer) -> None:
+        """Keep the response, and its buffer with it."""
+        slab.retain()
+        self.part, self.slab = part, slab
+
+    def drop(self) -> None:
+        """Release the response; one that is still to come will be ignored."""
+        self.is_dropped = True
+        if self.slab is not None:
+            self.slab.release()
+        self.part = self.slab = None
+
+
+class ReadPlan:
+    """The ranges of one partition that are requested or have arrived, in the order of their offsets."""
+
+    __slots__ = ("_batch_bytes", "_batch_offsets", "_bytes_per_offset", "_is_even", "_next", "ranges")
+
+    def __init__(self) -> None:
+        self.ranges: deque[OffsetRange] = deque()
+        self._next = -1
+        self._bytes_per_offset = 0.0
+        self._batch_bytes = self._batch_offsets = 0
+        self._is_even = False
+
+    @property
+    def is_known(self) -> bool:
+        """True once the size of records is known, so that ranges can be guessed."""
+        return self._batch_bytes > 0
+
+    def learn(self, records: memoryview) -> None:
+        """Note the sizes of the first batches of a response."""
+        first, end, position, largest, offsets, is_even = -1, 0, 0, 0, 0, True
+        for _ in range(_BATCHES_SEEN):
+            header = header_at(records, position)
+            if header is None:
+                break
+            size = OVERHEAD + header.length
+            span = header.last_offset_delta + 1
+            first = header.base_offset if first < 0 else first
+            is_even = is_even and span == (offsets or span) and header.base_offset == (end or first)
+            offsets, end = span, header.last_offset + 1
+            largest, position = max(largest, size), position + size
+        if position:
+            self._bytes_per_offset = position / max(end - first, 1)
+            self._batch_bytes = max(largest, self._batch_bytes - self._batch_bytes // _BATCHES_SEEN)
+            self._batch_offsets, self._is_even = offsets, is_even
+
+    def prune(self, position: int) -> None:
+        """Drop the ranges that end before the position, and all of them if they do not follow it."""
+        while self.ranges and self.ranges[0].stop <= position:
+            self.ranges.popleft().drop()
+        if self.ranges and self.ranges[0].start - position > self.ranges[0].stop - self.ranges[0].start:
+            self.clear()
+        if not self.ranges:
+            self._next = position
+        self._next = max(self._next, position)
+
+    def head(self, position: int) -> OffsetRange | None:
+        """Return the range that contains the position, or None if it has to be requested."""
+        first = self.ranges[0] if self.ranges else None
+        return first if first is not None and first.start <= position else None
+
+    def fill_gap(self, position: int, end: int, most_bytes: int) -> OffsetRange:
+        """Add and return the range from the position to the first range, or one of full size without any."""
+        if not self.ranges:
+            return self.extend(end, most_bytes)
+        stop = self.ranges[0].start
+        size = int((stop - position) * self._bytes_per_offset) + self._batch_bytes
+        gap = OffsetRange(position, stop, min(size, max(most_bytes, self._batch_bytes)))
+        self.ranges.appendleft(gap)
+        return gap
+
+    def has_more(self, end: int) -> bool:
+        """Return whether there are offsets before `end` beyond all ranges."""
+        return self._next < end
+
+    def extend(self, end: int, most_bytes: int) -> OffsetRange:
+        """Add and return the next range: about `most_bytes`, at least a batch, and nothing from `end` on.
+
+        Where all batches have as many offsets, a range ends with a batch: the broker cuts its response at the
+        requested size, and returns whole batches, so nothing is received twice.
+        """
+        if self._is_even:
+            batches = max(most_bytes // self._batch_bytes, 1)
+            step, size = batches * self._batch_offsets, batches * self._batch_bytes + _MARGIN
+        else:
+            step = max(int(most_bytes / self._bytes_per_offset), 1)
+            size = most_bytes + self._batch_bytes
+        start = self._next
+        self._next = stop = min(start + step, end)
+        added = OffsetRange(start, stop, size)
+        self.ranges.append(added)
+        return added
+
+    @property
+    def holds_any(self) -> bool:
+        """True if a range has arrived and waits for its turn."""
+        return any(one.slab is not None for one in self.ranges)
+
+    def drop_last_held(self) -> None:
+        """Drop the last range that has arrived, unless it is the next to be passed on."""
+        for place in range(len(self.ranges) - 1, 0, -1):
+            last = self.ranges[place]
+            if last.slab is not None:
+                if place == len(self.ranges) - 1:
+                    self._next = last.start
+                del self.ranges[place]
+                last.drop()
+                return
+
+    def clear(self) -> None:
+        """Drop all ranges."""
+        for part in self.ranges:
+            part.drop()
+        self.ranges.clear()
+        self._next = -1
+
+
+def header_at(records: memoryview, position: int) -> BatchHeader | None:
+    """Return the header of the whole batch at that position; None for a cut one and for older formats."""
+    if len(records) - position < HEADER_SIZE or records[position + MAGIC_AT] != _FORMAT:
+        return None
+    header = BatchHeader(records, position)
+    return header if 0 < header.length <= len(records) - position - OVERHEAD else None
+
+
+def from_position(records: memoryview, position: int) -> memoryview:
+    """Return the records without the batches that end before the position; empty if all do."""
+    start = 0
+    while (header := header_at(records, start)) is not None and header.last_offset < position:
+        start += OVERHEAD + header.length
+    return records[start:] if header is not None else records[:0]
