@@ -24,6 +24,8 @@ from headrace.errors import EXTRAS, requirements_of
 from headrace.reference.of_settings import settings_reference
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
 FILES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))

@@ -19,7 +19,7 @@ from mirror.replication.ownership import producer_ids as identifying
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, group_positions, make_topic
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000)
 BATCH = 5

@@ -40,6 +40,8 @@ from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[4]
 
 
