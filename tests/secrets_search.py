@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from detect_secrets.filters.regex import should_exclude_file
 from detect_secrets.plugins.keyword import DENYLIST, KeywordDetector
 from detect_secrets.settings import get_plugins, transient_settings
 from detect_secrets.transformers import get_transformed_file
+from detect_secrets.types import NamedIO
 
 _KEYWORD: Final = re.compile("|".join(DENYLIST), re.IGNORECASE)
 
@@ -44,7 +45,8 @@ def suspicious(root: Path, files: Iterable[str], baseline: Path) -> Iterator[str
 
 def _lines_of(file: Path) -> Iterator[str]:
     """Yield the lines as the hook reads them: those of the text or of what it means, then a second look."""
-    with file.open(encoding="utf-8") as text:
+    with file.open(encoding="utf-8") as opened:
+        text = cast(NamedIO, opened)
         try:
             yield from get_transformed_file(text) or text.readlines()
         except UnicodeDecodeError:
