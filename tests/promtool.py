@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.debian import PROMTOOL
 
-_SECONDS: Final = 120
+_SECONDS: Final = 600
 
 
 def promtool() -> str | None:

@@ -20,6 +20,8 @@ from tests.browser.test_flows import violations
 from tests.builders import SOURCE
 from tests.fakes.site import Site
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def site() -> Site:

@@ -19,6 +19,8 @@ from tests.builders import SOURCE, a_datastream, a_key
 from tests.fakes.site import Site
 from tests.unit.api.guarded import Guarded
 
+pytestmark = pytest.mark.long
+
 PAGES = (
     "/",
     "/datastreams/orders",

@@ -15,6 +15,8 @@ from tests.browser.conftest import OpenPage, Serve
 from tests.browser.shop import HOT, Shop
 from tests.browser.test_flows import violations
 
+pytestmark = pytest.mark.long
+
 _BROKEN_WORDS: Final = """() => [...document.querySelectorAll('td .sub')].flatMap((one) => {
   const found = [];
   for (const text of [...one.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE))

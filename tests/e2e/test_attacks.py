@@ -34,7 +34,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 TENANTS: Final = ("orders", "bills")
 PEOPLE: Final = {

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
-from tests.e2e.conftest import NewInstance
+from stack.zookeeper import ZooKeeperServer
+from tests.e2e.conftest import NewInstance, instances_of, new_root
 from tests.kafka_data import Record, counts, group_positions, make_topic, produce, read_all
 from tests.mirrored import by_partition, copied_records, create_datastream, some_records, wait_for_copy
 from tests.patience import eventually, wait_until
+from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
-def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
+@pytest.fixture(scope="module")
+def instance(
+    tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
+) -> Iterator[RunningInstance]:
+    """Return the instance of all tests that stop none; each has a datastream of its own."""
+    folder = tmp_path_factory.mktemp("mirroring")
+    with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
+        yield make("one")
+
+
+def test_records_arrive_as_they_were(kafka_pair: KafkaPair, instance: RunningInstance) -> None:
     topic = f"fidelity-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1", max_message_bytes="2000000")
     records = some_records(3, 600)
     produce(kafka_pair.source.address, topic, records)
-    instance = new_instance("one")
     create_datastream(instance, "fidelity", topic)
     wait_for_copy(kafka_pair, topic, len(records))
     copied = read_all(kafka_pair.destination.address, f"copy.{topic}")
@@ -106,7 +118,7 @@ def test_a_deleted_datastream_disappears_and_its_topics_stay(
 
 
 def test_a_datastream_is_copied_as_its_definition_asks_and_shows_its_positions(
-    kafka_pair: KafkaPair, new_instance: NewInstance
+    kafka_pair: KafkaPair, instance: RunningInstance
 ) -> None:
     topic = f"asked-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
@@ -114,7 +126,6 @@ def test_a_datastream_is_copied_as_its_definition_asks_and_shows_its_positions(
     old = [Record(number % 2, None, b"old", (), 1_600_000_000_000) for number in range(10)]
     produce(kafka_pair.source.address, topic, old)
     produce(kafka_pair.source.address, topic, records)
-    instance = new_instance("one")
     wish = {
         "owner": "tests",
         "start": "2020-09-13T12:26:40.001Z",

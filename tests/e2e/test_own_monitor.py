@@ -29,7 +29,7 @@ from tests.running import RunningInstance
 from tests.servers import KafkaPair
 from tests.throttling import WRITING, throttled
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 BREACHED: Final = "latency objective breached"
 QUOTA: Final = 20_000

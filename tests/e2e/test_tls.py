@@ -19,7 +19,7 @@ from tests.e2e.conftest import NewInstance
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 FILES: Final = Path(__file__).parents[1] / "data/tls/rest"
 AUTHORITY: Final = str(FILES / "authority.pem")

@@ -28,7 +28,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 PARTITIONS: Final = 2
 PATH: Final = "/v1/datastreams/updated"

@@ -24,6 +24,8 @@ from headrace.errors import EXTRAS, requirements_of
 from headrace.reference.of_settings import settings_reference
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
 FILES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
@@ -164,6 +166,12 @@ def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    """Return the nodes of a file; walking the trees of all files takes a second."""
+    return list(ast.walk(tree_of(file)))
+
+
 def name_of(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
@@ -173,7 +181,7 @@ def wing_of(file: Path) -> str:
 
 
 def functions_of(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -187,7 +195,7 @@ def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef, file: Path) -> i
 
 def imports_of(file: Path) -> Iterator[str]:
     """Yield the top-level names of the modules that a file imports, also within functions."""
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             yield from (one.name.partition(".")[0] for one in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -263,7 +271,7 @@ def lane_writes() -> Iterator[tuple[str, str]]:
     """Yield file and field of every assignment to a lane's fields outside of the lane's classes."""
     fields = fields_of_lanes()
     for file in FILES:
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue
             if node.attr in fields and isinstance(node.value, ast.Name) and node.value.id == "lane":
@@ -275,7 +283,7 @@ def callbacks() -> set[str]:
     return {
         node.target.attr if isinstance(node.target, ast.Attribute) else node.target.id
         for file in FILES
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if isinstance(node, ast.AnnAssign)
         and isinstance(node.target, ast.Attribute | ast.Name)
         and any(isinstance(part, ast.Name) and part.id == "Callable" for part in ast.walk(node.annotation))
@@ -285,7 +293,7 @@ def callbacks() -> set[str]:
 def test_what_an_object_calls_is_given_to_its_constructor() -> None:
     names, found = callbacks(), dict[str, set[str]]()
     for file in FILES:
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
                 continue
             if isinstance(node.value, ast.Name) and node.value.id == "self":
@@ -298,7 +306,7 @@ def test_what_an_object_calls_is_given_to_its_constructor() -> None:
 def test_the_engine_sets_nothing_of_its_parts() -> None:
     stores = [
         ast.unparse(node)
-        for node in ast.walk(tree_of(ROOT / "mirror/replication/engine.py"))
+        for node in nodes_of(ROOT / "mirror/replication/engine.py")
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     ]
     assert [one for one in stores if one.count(".") > 1 or not one.startswith("self.")] == []
@@ -350,7 +358,7 @@ def test_no_text_hides_who_does_what_or_how_many() -> None:
     texts = (
         (f"{name_of(file)}:{node.lineno}", node.value)
         for file in FILES
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     assert {place: found for place, text in texts if (found := UNCLEAR_WORD.findall(text))} == {}
@@ -373,7 +381,7 @@ def test_whatever_a_command_prints_goes_through_the_terminal() -> None:
         f"{name_of(file)}: {ast.unparse(node)}"
         for file in FILES
         if wing_of(file) == "headrace" and name_of(file) not in PRINTERS
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if (isinstance(node, ast.Call) and printing.fullmatch(ast.unparse(node.func)))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rich")
         or (isinstance(node, ast.Import) and any(one.name.startswith("rich") for one in node.names))
@@ -403,7 +411,7 @@ def test_generations_are_compared_where_events_and_steps_come_in() -> None:
     comparing = {
         name_of(file)
         for file in FILES
-        for compare in ast.walk(tree_of(file))
+        for compare in nodes_of(file)
         if isinstance(compare, ast.Compare)
         for part in ast.walk(compare)
         if isinstance(part, ast.Attribute) and part.attr == "turn"

@@ -32,6 +32,8 @@ from tests.fakes.broker.cluster import FakeCluster, running
 from tests.kafka_data import Record as Written
 from tests.kafka_data import make_topic
 
+pytestmark = pytest.mark.long
+
 T = TypeVar("T")
 CLUSTER = ClusterRef("cluster")
 

@@ -115,12 +115,10 @@ def records(first: int, count: int, partitions: int = 1) -> list[Record]:
     return [Record(n % partitions, None, b"%d" % n, (), NOW) for n in range(first, first + count)]
 
 
-def run(
-    engine: CopyEngine, condition: Callable[[list[LaneEvent]], object], seconds: float = 30.0
-) -> list[LaneEvent]:
+def run(engine: CopyEngine, condition: Callable[[list[LaneEvent]], object]) -> list[LaneEvent]:
     """Run steps until the condition on all events holds."""
     events: list[LaneEvent] = []
-    until = time.monotonic() + seconds
+    until = time.monotonic() + PATIENCE_SECONDS
     while not condition(events):
         assert time.monotonic() < until, events
         events.extend(engine.step(0.05))

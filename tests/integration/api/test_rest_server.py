@@ -29,6 +29,8 @@ from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def server() -> Iterator[RestServer]:

@@ -37,7 +37,6 @@ GZIP: Final = b"\x1f\x8b"
 """First bytes of gzip data."""
 ISSUER: Final = "https://id.example.com/realms/company"
 ES_KEY: Final = ec.generate_private_key(ec.SECP256R1())
-RS_KEY: Final = rsa.generate_private_key(65_537, 2_048)
 
 
 @dataclass
@@ -182,7 +181,7 @@ class TestTokensOfAProvider:
     def test_a_key_that_is_new_is_read_once_and_then_known(
         self, provider: Provider, call: Callable[..., httpx.Response]
     ) -> None:
-        provider.keys["rsa"] = RS_KEY
+        provider.keys["rsa"] = rsa.generate_private_key(65_537, 2_048)
         again = call(provider.token("rsa"))
         assert (again.status_code, again.headers["retry-after"]) == (503, "5")
         wait_until(lambda: call(provider.token("rsa")).status_code == 200)

@@ -19,7 +19,7 @@ from mirror.instance.losses.watch import LossWatch
 from mirror.model.identifiers import InstanceName
 from stack.zookeeper import ZooKeeperServer
 from tests.builders import a_datastream
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -50,7 +50,7 @@ class Watching:
         return condition.sentence if condition is not None else ""
 
     def stop(self) -> None:
-        self._watch.stop(5)
+        self._watch.stop(PATIENCE_SECONDS)
 
 
 def test_a_deleted_tree_is_a_loss_which_a_restart_remembers(nodes: ZooKeeper, tmp_path: Path) -> None:

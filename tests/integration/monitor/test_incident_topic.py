@@ -17,7 +17,7 @@ from stack.kafka import KafkaCluster as Servers
 from tests.kafka_data import Record, admin_client, produce
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers) -> None:

@@ -9,6 +9,8 @@ from assigner.problem.problem import PlanMode, Policy
 from bench.placement.loads import synthetic_week
 from bench.placement.week import Ours, Score, brooklin_greedy, round_robin, simulate, ureplicator
 
+pytestmark = pytest.mark.long
+
 CALM = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.1, exact_cells=0)
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from deploy.healthy import main
+from tests.patience import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).parents[3]
 IMAGE: Final = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8")
@@ -88,7 +89,7 @@ def test_nobody_who_listens_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_health_check_needs_nothing_but_python() -> None:
     words = [sys.executable, "-I", "-S", str(ROOT / "deploy/healthy.py")]
     done = subprocess.run(
-        words, capture_output=True, check=False, timeout=60, env={"HEADRACE_API__PORT": "1"}
+        words, capture_output=True, check=False, timeout=PATIENCE_SECONDS, env={"HEADRACE_API__PORT": "1"}
     )
     assert (done.returncode, done.stderr) == (1, b"")
 
@@ -114,13 +115,13 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     here = tmp_path / UNIT.name
     here.write_text(text.replace("/opt/headrace/bin/headrace", sys.executable), encoding="utf-8")
     done = subprocess.run(
-        [analyze, "verify", str(here)], capture_output=True, check=False, text=True, timeout=60
+        [analyze, "verify", str(here)], capture_output=True, check=False, text=True, timeout=PATIENCE_SECONDS
     )
     assert (done.returncode, done.stderr) == (0, "")
     here.write_text(
         here.read_text(encoding="utf-8").replace("KillMode=mixed", "KilMode=mixed"), encoding="utf-8"
     )
     done = subprocess.run(
-        [analyze, "verify", str(here)], capture_output=True, check=False, text=True, timeout=60
+        [analyze, "verify", str(here)], capture_output=True, check=False, text=True, timeout=PATIENCE_SECONDS
     )
     assert "KilMode" in done.stderr

@@ -14,6 +14,8 @@ from headrace.reference.of_metrics import described
 from monitor.alerts.catalogue import CATALOGUE
 from tests import promtool
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[3]
 FOLDER: Final = ROOT / "deploy/prometheus"
 _RULES: Final[Any] = yaml.safe_load((FOLDER / "headrace.rules.yaml").read_text(encoding="utf-8"))

@@ -15,6 +15,8 @@ import pytest
 
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[3]
 OFFLINE: Final = """
 import socket

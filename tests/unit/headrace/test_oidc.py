@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import threading
+from functools import cache
 from typing import Any, Final
 
 import jwt
@@ -27,8 +28,6 @@ from tests.patience import PATIENCE_SECONDS
 ISSUER: Final = "https://id.example.com/realms/company"
 AUDIENCE: Final = "headrace"
 KEYS: Final = {"one": ec.generate_private_key(ec.SECP256R1()), "two": ec.generate_private_key(ec.SECP256R1())}
-RSA_KEY: Final = rsa.generate_private_key(65_537, 2_048)
-SHORT: Final = rsa.generate_private_key(65_537, 1_024)
 OTHER_CURVE: Final = ec.generate_private_key(ec.SECP384R1())
 ROLES: Final = {
     "readers": Principal("group", Role.VIEWER),
@@ -39,13 +38,19 @@ ROLES: Final = {
 TRUST: Final = TokenRequirements(ISSUER, AUDIENCE, 60.0, "preferred_username", "groups", "oidc:", ROLES)
 
 
+@cache
+def rsa_key(bits: int = 2_048) -> rsa.RSAPrivateKey:
+    """Return a key, which takes a fifth of a second to make."""
+    return rsa.generate_private_key(65_537, bits)
+
+
 def shown(*names: str, **more: Any) -> bytes:
     """Return the key set that the issuer publishes."""
     found: list[dict[str, Any]] = []
     for name in names:
         key = jwt.algorithms.ECAlgorithm.to_jwk(KEYS[name].public_key(), as_dict=True)
         found.append({**key, "kid": name, "use": "sig", **more})
-    plain = jwt.algorithms.RSAAlgorithm.to_jwk(RSA_KEY.public_key(), as_dict=True)
+    plain = jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key().public_key(), as_dict=True)
     return json.dumps({"keys": [*found, {**plain, "kid": "rsa"}]}).encode()
 
 
@@ -104,7 +109,7 @@ def test_a_token_of_the_issuer_makes_a_principal_of_its_groups(provider: Provide
     several = provider.token(aud=["another", AUDIENCE], groups=["web", "orders", "unknown", "readers"])
     assert provider.issuer.principal_of(several).owners == {"team-orders", "team-web"}
     assert provider.issuer.principal_of(provider.token(groups="admins")).role is Role.ADMIN
-    plain = jwt.encode(provider.claims(), RSA_KEY, "RS256", headers={"kid": "rsa"})
+    plain = jwt.encode(provider.claims(), rsa_key(), "RS256", headers={"kid": "rsa"})
     assert provider.issuer.principal_of(plain).name == "oidc:alice"
 
 
@@ -177,7 +182,7 @@ def test_the_algorithm_is_ours_to_choose(provider: Provider) -> None:
         with pytest.raises(NotAuthenticated):
             provider.issuer.principal_of(f"{signed}.{base64.urlsafe_b64encode(mark).rstrip(b'=').decode()}")
     for algorithm in ("RS384", "RS512", "PS256"):
-        token = jwt.encode(provider.claims(), RSA_KEY, algorithm, headers={"kid": "rsa"})
+        token = jwt.encode(provider.claims(), rsa_key(), algorithm, headers={"kid": "rsa"})
         with pytest.raises(NotAuthenticated):
             provider.issuer.principal_of(token)
 
@@ -222,9 +227,9 @@ def test_only_public_keys_that_sign_count() -> None:
         {"kty": ["EC"], "kid": "d"},
         {**json.loads(shown("one"))["keys"][0], "alg": "ES512"},
         {**jwt.algorithms.ECAlgorithm.to_jwk(OTHER_CURVE.public_key(), as_dict=True), "kid": "e"},
-        {**jwt.algorithms.RSAAlgorithm.to_jwk(SHORT.public_key(), as_dict=True), "kid": "f"},
+        {**jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(1_024).public_key(), as_dict=True), "kid": "f"},
         {
-            **jwt.algorithms.RSAAlgorithm.to_jwk(RSA_KEY.public_key(), as_dict=True),
+            **jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key().public_key(), as_dict=True),
             "kid": "g",
             "alg": "PS256",
         },

@@ -10,6 +10,7 @@ import pytest
 
 from mirror.errors import ConfigError, Refused
 from pmp.adapters.checkpoint_locks import CheckpointLocks
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_name_is_held_once_and_can_be_given_back(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_second_job_ends_with_one_line(tmp_path: Path) -> None:
     held = CheckpointLocks(str(tmp_path))
     held.take("shard 1")
     command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "another job" in line

@@ -18,8 +18,9 @@ from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids as identifying
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, group_positions, make_topic
+from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 NOW = int(time.time() * 1000)
 BATCH = 5
@@ -274,7 +275,7 @@ def test_of_owners_that_begin_at_once_one_copies_and_the_other_is_fenced_for_goo
         lane = racer.lanes.get(key)
         return lane is None or lane.is_fenced
 
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_SECONDS
     while not all(is_over(*one) for one in keys):
         assert time.monotonic() < until, [racer.describe() for racer in racers]
         for racer in racers:

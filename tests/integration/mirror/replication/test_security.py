@@ -39,7 +39,7 @@ from tests.kafka_data import Record, admin_client, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 TLS = Path("tests/data/tls").absolute()
 NOW = int(time.time() * 1000)

@@ -18,7 +18,7 @@ from tests.builders import a_datastream
 from tests.fakes.instances import FollowerRig
 from tests.fakes.node_store import FakeZooKeeper, Operation
 from tests.fakes.planned import Service
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 ONE, TWO = a_datastream("one"), a_datastream("two")
 SECRET = "hunter2"
@@ -184,7 +184,7 @@ def test_an_instance_that_restarts_after_the_wipe_still_knows(service: Service, 
     rig = FollowerRig(service.server, memory=memory)
     memory.start()
     rig.turn()
-    memory.stop(5)
+    memory.stop(PATIENCE_SECONDS)
     wipe(service.server)
     restarted = FollowerRig(service.server, "again", memory=a_file(tmp_path))
     restarted.turn(3)
@@ -197,7 +197,7 @@ def test_what_was_deleted_while_an_instance_was_away_is_not_lost(service: Servic
     rig = FollowerRig(service.server, memory=memory)
     memory.start()
     rig.turn()
-    memory.stop(5)
+    memory.stop(PATIENCE_SECONDS)
     DefinitionStore(service.server.session()).remove(ONE.name)
     restarted = FollowerRig(service.server, "again", memory=a_file(tmp_path))
     restarted.turn(3)
@@ -210,7 +210,7 @@ def test_the_file_is_for_its_owner_alone_and_whole(tmp_path: Path) -> None:
     memory.start()
     kept = a_datastream("one", metadata={"owner": "tests", "password": SECRET})
     memory.keep({kept.name: kept})
-    memory.stop(5)
+    memory.stop(PATIENCE_SECONDS)
     (file,) = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -232,7 +232,7 @@ def test_a_folder_that_takes_no_file_is_a_remark(tmp_path: Path, service: Servic
     rig.turn()
     wait_until(lambda: bool(memory.trouble))
     rig.turn()
-    memory.stop(5)
+    memory.stop(PATIENCE_SECONDS)
     assert rig.health.conditions()["state directory"].is_well
 
 

@@ -40,6 +40,8 @@ from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[4]
 
 
@@ -253,8 +255,8 @@ def test_a_worker_that_dies_just_before_it_is_abandoned_is_mourned_once(new_crew
 
 def test_stopping_lets_workers_end_by_themselves(new_crew: NewCrew) -> None:
     crew = new_crew(2)
-    crew.supervisor.stop(5.0)
-    crew.supervisor.stop(5.0)
+    crew.supervisor.stop(PATIENCE_SECONDS)
+    crew.supervisor.stop(PATIENCE_SECONDS)
     assert [process.poll() for process in crew.spawned] == [0, 0]
     crew.clock.advance(100)
     crew.supervisor.restart_dead()

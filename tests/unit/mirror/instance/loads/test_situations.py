@@ -25,6 +25,8 @@ from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 
+pytestmark = pytest.mark.long
+
 PAGE: Final = Path(__file__).parents[5] / "docs/placement/wrong-loads.md"
 EVERY: Final = 600.0
 STALE_MS: Final = 900_000
