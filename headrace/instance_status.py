@@ -1,4 +1,4 @@
-"""Status of the running instance for REST. Satisfies `api.services.InstanceStatus`."""
+"""Status of the running instance for REST. Satisfies `mirror.instance.snapshot.InstanceStatus`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from time import monotonic
 
-from api.services import ProcessUsage
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.usage import UsageMeter
 from mirror.coordination.stores.problems import Problem
@@ -17,6 +16,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.watch import LoadStatus
+from mirror.instance.snapshot import ProcessUsage
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor, WorkerCount

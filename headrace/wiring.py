@@ -17,8 +17,8 @@ import httpx
 import structlog
 
 from api.access.gate import AccessMethods
-from api.access.settings import TlsSettings
-from api.calls.cluster_turns import ClusterTurns
+from api.access.listener_settings import TlsSettings
+from api.http.slow_calls import ClusterTurns
 from api.services import Services
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from api.services import ProcessUsage
+from mirror.instance.snapshot import ProcessUsage
 
 _PROC: Final = Path("/proc")
 _LEAST_SECONDS: Final = 2.0

@@ -9,10 +9,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from api.metrics.advice import AdviceCollector
-from api.metrics.certificates import CertificateCollector
-from api.metrics.collector import InstanceCollector
-from api.services import ProcessUsage
+from api.metrics.collector import AdviceCollector, CertificateCollector, InstanceCollector
 from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores.problems import Problem
@@ -20,6 +17,7 @@ from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStatus
+from mirror.instance.snapshot import ProcessUsage
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount

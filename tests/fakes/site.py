@@ -10,9 +10,8 @@ from fastapi import FastAPI
 
 from api.access.gate import AccessMethods
 from api.app import create_app
-from api.calls.cluster_turns import ClusterTurns
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
-from api.services import Services
+from api.http.slow_calls import ClusterTurns
+from api.services import LatencyHistoryQuery, LoadHistoryQuery, Services, no_history
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from headrace.plug_ins.names import PlugInNames

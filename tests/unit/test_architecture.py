@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from api.app import described_app
-from api.openapi.reference import rest_reference
+from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
 from headrace.reference.of_settings import settings_reference
 from tests.patience import PATIENCE_SECONDS
@@ -29,9 +29,8 @@ WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "
 FILES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
 LINES_OF_A_FILE: Final = 450
 LINES_OF_A_FUNCTION: Final = 50
-MODULES_OF_A_FOLDER: Final = 12
+MODULES_OF_A_FOLDER: Final = 16
 PARTICIPLES: Final = {
-    "api/ignored",
     "mirror/coordination/matching",
     "mirror/coordination/planning",
 }

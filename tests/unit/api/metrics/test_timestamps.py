@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.metrics.collector import InstanceCollector
-from api.settings import MetricSettings
+from api.metrics.partitions import MetricSettings
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.topics import TopicDescription
