@@ -78,7 +78,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(InstanceCollector(services.status, services.clock, services.metrics))
+    app.state.registry.register(InstanceCollector(services.snapshot, services.clock, services.metrics))
     app.state.registry.register(CertificateCollector(services.certificates, services.clock))
     ProcessCollector(registry=app.state.registry)
     app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)

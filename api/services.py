@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from httpx import AsyncBaseTransport
 
@@ -24,7 +24,7 @@ from mirror.coordination.stores.problems import ProblemStore
 from mirror.errors import HistoryUnavailable
 from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.snapshot import InstanceStatus
+from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
@@ -37,6 +37,23 @@ from mirror.tls import CertificateValidity
 from monitor.records.record import IncidentRecord
 from pinot.history.points import LatencyHistory, LoadHour
 from pinot.time_range import TimeRange
+
+
+class ProcessUsage(NamedTuple):
+    """Resource usage of an instance. `memory_bytes`: resident memory of all its processes; `cpu_cores`:
+    average since the previous reading, None for the first. All None if the system does not report it."""
+
+    processes: int | None = None
+    memory_bytes: int | None = None
+    cpu_cores: float | None = None
+
+
+class ProcessReport(NamedTuple):
+    """Resource usage of an instance, and the placement strategies and load providers that it can use."""
+
+    usage: ProcessUsage = ProcessUsage()
+    strategies: tuple[str, ...] = ()
+    load_providers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,8 @@ class Services:
     control: Control
     acting: MonitorActions
     problems: ProblemStore
-    status: InstanceStatus
+    snapshot: Callable[[], InstanceSnapshot]
+    """Returns the state of this instance. Thread-safe and without I/O."""
     events: EventLog
     clock: Clock
     plan: Callable[[], Plan]
@@ -143,6 +161,14 @@ class Services:
     """Returns the validity of the certificate files in the settings."""
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
+
+    process: Callable[[], ProcessReport] = ProcessReport
+    """Returns the usage of its processes and its plug-ins."""
+
+    @property
+    def status(self) -> InstanceSnapshot:
+        """State of this instance now."""
+        return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
         """Return the conditions of this process for serving. Sentences name no files: they may be public."""

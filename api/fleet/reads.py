@@ -222,7 +222,7 @@ class Reads:
             _OPERATIONS,
             identity,
             lambda: ask(identity),
-            lambda known: {one.identity: one for one in known}[identity],
+            lambda known: {one.id: one for one in known}[identity],
         )
         return self._taken(seen)
 

@@ -95,6 +95,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
         for status, response in operation["responses"].items():
             names = _headers_of(status, response, is_remembered=is_remembered)
             response["headers"] = response.get("headers", {}) | described(*names)
+    _forget_unused(document)
     _add_examples(document, Examples(schemas))
     return document
 
@@ -124,6 +125,31 @@ def _forget_validation(responses: dict[str, Any]) -> None:
     schema = content.get("application/json", {}).get("schema", {})
     if str(schema.get("$ref", "")).endswith(f"/{_NEVER}"):
         del responses["422"]
+
+
+def _forget_unused(document: dict[str, Any]) -> None:
+    """Remove schemas that nothing refers to: enumerations that are described within their fields."""
+    schemas = document["components"]["schemas"]
+    waiting, used = [*_references(document["paths"])], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in used:
+            used.add(name)
+            waiting += _references(schemas[name])
+    for name in schemas.keys() - used:
+        del schemas[name]
+
+
+def _references(part: Any) -> Iterator[str]:
+    """Yield the names of the schemas that a part of the document refers to."""
+    if isinstance(part, dict):
+        if isinstance(reference := part.get("$ref"), str):
+            yield reference.removeprefix(_SCHEMAS)
+        for value in part.values():
+            yield from _references(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _references(value)
 
 
 def _add_examples(document: dict[str, Any], examples: Examples) -> None:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from functools import cache
 from http import HTTPStatus
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 from starlette.responses import JSONResponse
 
 from api.access.origins import BodyNotJson
 from mirror import errors
 from mirror.model.documents import pointer_to
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class MethodNotAllowed(errors.InvalidRequest):
@@ -192,6 +200,47 @@ class StrictModel(BaseModel):
     """Base of models that reject unknown fields and convert no types: 1 is not true."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class RecordAnswer:
+    """Base of responses that are a dataclass of the domain: a subclass extends that dataclass and this class,
+    and redeclares only fields whose JSON differs. `DESCRIPTIONS`: of fields, for the OpenAPI document."""
+
+    DESCRIPTIONS: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def of(cls, record: DataclassInstance, **fields: Any) -> Self:
+        """Return the response for a value of the domain. `fields`: further ones, or with other values."""
+        return _adapter_of(cls).validate_python({**asdict(record), **fields})
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the fields, all of which are always present."""
+        found = handler(schema)
+        whole = handler.resolve_ref_schema(found)
+        for name, field in whole["properties"].items():
+            field.pop("default", None)
+            if "enum" in field:
+                field["title"] = name.replace("_", " ").title()
+            if name in cls.DESCRIPTIONS:
+                field["description"] = cls.DESCRIPTIONS[name]
+        whole |= {"required": list(whole["properties"]), "additionalProperties": False}
+        return found
+
+
+_Record = TypeVar("_Record")
+
+
+@cache
+def _adapter_of(kind: type[_Record]) -> TypeAdapter[_Record]:
+    return TypeAdapter(kind)
+
+
+def by_value(kind: type[StrEnum]) -> WithJsonSchema:
+    """Return the schema of an enumeration as part of the field, without a type of its own."""
+    return WithJsonSchema({"enum": [one.value for one in kind], "type": "string"})
 
 
 class ProblemField(AnswerModel):

@@ -19,7 +19,7 @@ from api.metrics.partitions import MetricSettings, partition_metrics, timestamp_
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStatus
-from mirror.instance.snapshot import InstanceStatus
+from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -39,8 +39,10 @@ class InstanceCollector(Collector):
     """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
     limit the number of partitions with their own series."""
 
-    def __init__(self, status: InstanceStatus, clock: Clock, settings: MetricSettings = _FEW) -> None:
-        self._status = status
+    def __init__(
+        self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
+    ) -> None:
+        self._snapshot = snapshot
         self._clock = clock
         self._settings = settings
         self._version = version("headrace")
@@ -51,7 +53,7 @@ class InstanceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of one scrape."""
-        status = self._status
+        status = self._snapshot()
         yield _build_info(self._version, status.data_planes)
         yield _gauge("headrace_leader", "1 if this instance is the leader", float(status.is_leading))
         yield _gauge(

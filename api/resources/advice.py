@@ -2,63 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from fastapi import APIRouter
 from pydantic import BaseModel
 
 from api.fleet.dependencies import ReadsDep, ServicesDep
-from mirror.model.sizing.advice import Advice, sentence_with_age
+from api.http.problems import RecordAnswer
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed, sentence_with_age
 
 router = APIRouter(prefix="/v1", tags=["plans"])
 
 
-class HourNeedAnswer(BaseModel):
+@dataclass(frozen=True)
+class HourNeedAnswer(HourNeed, RecordAnswer):
     """Need in the hour that starts at `hour_ms` (epoch ms): `tasks` for the median forecast, `most_tasks` for
     its upper bound."""
 
-    hour_ms: int
-    tasks: int
-    most_tasks: int
 
-
-class GroupNeedAnswer(BaseModel):
+@dataclass(frozen=True)
+class GroupNeedAnswer(GroupNeed, RecordAnswer):
     """Need of one group of datastreams. `tasks`: number in force. `now`: needed by the current load, null if
     unknown. `coming`: need by hour, empty without a forecast; `why` names the missing input. `tried`,
     `covered`, `error`: accuracy of past forecasts: their number, the fraction whose upper bound was not
     exceeded, and the median relative error of their median."""
 
-    group: str
-    tasks: int
-    now: int | None
-    coming: list[HourNeedAnswer]
-    why: str
-    tried: int
-    covered: float | None
-    error: float | None
+    coming: tuple[HourNeedAnswer, ...] = ()
 
 
-class HoursAnswer(BaseModel):
+@dataclass(frozen=True)
+class HoursAnswer(Hours, RecordAnswer):
     """Sums over the `hours` of the forecast: current size kept for all hours, and need. The difference is the
     possible saving, or the shortage."""
 
-    hours: int
-    task_hours: int
-    needed_task_hours: int
-    instance_hours: int
-    needed_instance_hours: int | None
 
-
-class PastNeedAnswer(BaseModel):
+@dataclass(frozen=True)
+class PastNeedAnswer(PastNeed, RecordAnswer):
     """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
     current number of tasks; `peak_task_hours`: with the number that the busiest hour needed;
     `needed_task_hours`: with the number that each hour needed by its mean load. The differences to the last
     are the most that hourly sizing can save, even if limits forbid it."""
-
-    hours: int
-    task_hours: int
-    peak_task_hours: int
-    needed_task_hours: int
 
 
 class AdviceAnswer(BaseModel):

@@ -2,121 +2,126 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import ServicesDep
-from api.http.problems import AnswerModel
-from monitor.records.record import IncidentRecord
+from api.http.problems import RecordAnswer, by_value
+from monitor.records.record import (
+    BudgetCost,
+    DeliveryCost,
+    IncidentRecord,
+    Phase,
+    RebalanceGain,
+    TimelineEntry,
+)
 
 router = APIRouter(tags=["status"])
 
 
-class TimelineAnswer(AnswerModel):
+@dataclass(frozen=True)
+class TimelineAnswer(TimelineEntry, RecordAnswer):
     """Entry in the timeline of an incident."""
 
-    time_ms: int
-    """Time of the last occurrence."""
-    phase: Literal["detected", "classified", "acted", "decided", "recovered", "relapsed", "closed"]
-    text: str
-    """Observation, action or decision with its figures, number of occurrences, and first time."""
-    times: int
-    """Number of occurrences."""
-    first_ms: int | None
-    """Time of the first occurrence, if there was more than one."""
+    DESCRIPTIONS: ClassVar = {
+        "time_ms": "Time of the last occurrence.",
+        "text": "Observation, action or decision with its figures, number of occurrences, and first time.",
+        "times": "Number of occurrences.",
+        "first_ms": "Time of the first occurrence, if there was more than one.",
+    }
+
+    phase: Annotated[Phase, by_value(Phase)]
 
 
-class BudgetCostAnswer(AnswerModel):
+@dataclass(frozen=True)
+class BudgetCostAnswer(BudgetCost, RecordAnswer):
     """Remaining error budget of one objective, as fractions of the budget; null if unknown."""
 
-    objective: str
-    before: float | None
-    """When the incident was detected."""
-    now: float | None
-    """At the last evaluation of the incident."""
-    spent: float | None
-    """Fraction of the budget that the incident has cost."""
+    DESCRIPTIONS: ClassVar = {
+        "before": "When the incident was detected.",
+        "now": "At the last evaluation of the incident.",
+        "spent": "Fraction of the budget that the incident has cost.",
+    }
+
+    spent: float | None = None
 
 
-class DeliveryCostAnswer(AnswerModel):
+@dataclass(frozen=True)
+class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
     """Late deliveries for one objective between start and end of an incident."""
 
-    objective: str
-    records: int
-    """Number of records that arrived."""
-    late: float
-    """Number of records later than the objective; interpolated from a histogram and therefore fractional."""
+    DESCRIPTIONS: ClassVar = {
+        "records": "Number of records that arrived.",
+        "late": (
+            "Number of records later than the objective; interpolated from a histogram and therefore "
+            "fractional."
+        ),
+    }
 
 
-class GainAnswer(AnswerModel):
+@dataclass(frozen=True)
+class GainAnswer(RebalanceGain, RecordAnswer):
     """Predicted and actual gain of the first rebalance of an incident, in seconds of breach after `acted_ms`;
     null if unknown."""
 
-    acted_ms: int
-    """Time at which the rebalance was requested."""
-    left: float | None
-    """Expected remaining duration of the breach without it, from earlier breaches without a rebalance."""
-    predicted: float | None
-    """Predicted reduction of that duration."""
-    lasted: float | None
-    """Actual remaining duration of the breach; null while it continues."""
-    saved: float | None
-    """`left` minus `lasted`; negative: the breach lasted longer than expected."""
+    DESCRIPTIONS: ClassVar = {
+        "acted_ms": "Time at which the rebalance was requested.",
+        "left": (
+            "Expected remaining duration of the breach without it, from earlier breaches without a rebalance."
+        ),
+        "predicted": "Predicted reduction of that duration.",
+        "lasted": "Actual remaining duration of the breach; null while it continues.",
+        "saved": "`left` minus `lasted`; negative: the breach lasted longer than expected.",
+    }
+
+    saved: float | None = None
 
 
-class IncidentAnswer(AnswerModel):
+@dataclass(frozen=True)
+class IncidentAnswer(IncidentRecord, RecordAnswer):
     """Incident of a datastream, from start to end: records were later than an objective, were not copied, or
     were about to be lost."""
 
-    id: str
-    datastream: str
-    cluster: str
-    """Source cluster."""
-    opened_ms: int
-    closed_ms: int | None
-    """Null while the incident is open."""
-    worst_ms: float | None
-    """Highest value of the objective's percentile; null if nothing arrived."""
-    timeline: list[TimelineAnswer]
-    left_out: int
-    """Number of entries dropped from the middle of a long timeline."""
-    is_late: bool
-    """True if an objective is missed now; for a closed incident, if one was missed at the end."""
-    matters: list[str]
-    """Other problems, by alert names."""
-    cause: str
-    """Cause of most bad seconds; empty: not diagnosed."""
-    evidence: dict[str, float | str]
-    """Figures behind the cause, by name."""
-    bad_seconds: float
-    """Seconds of the incident with a problem."""
-    unknown_seconds: float
-    """Seconds of the incident without measurements."""
-    judged_ms: int
-    """Time up to which these seconds are counted."""
-    costs: list[BudgetCostAnswer]
-    """Cost in error budgets."""
-    gain: GainAnswer | None
-    """Null if no rebalance was requested."""
-    deliveries: list[DeliveryCostAnswer] | None
-    """Cost in records for each objective, counted half a minute after the end; null: unknown or not counted
-    yet."""
-    causes: dict[str, float]
-    """Bad seconds by cause."""
-    closing_ms: int | None
-    """Time at which a recovered incident closes unless it relapses; null: not recovered."""
+    DESCRIPTIONS: ClassVar = {
+        "cluster": "Source cluster.",
+        "closed_ms": "Null while the incident is open.",
+        "worst_ms": "Highest value of the objective's percentile; null if nothing arrived.",
+        "left_out": "Number of entries dropped from the middle of a long timeline.",
+        "is_late": "True if an objective is missed now; for a closed incident, if one was missed at the end.",
+        "matters": "Other problems, by alert names.",
+        "cause": "Cause of most bad seconds; empty: not diagnosed.",
+        "evidence": "Figures behind the cause, by name.",
+        "bad_seconds": "Seconds of the incident with a problem.",
+        "unknown_seconds": "Seconds of the incident without measurements.",
+        "judged_ms": "Time up to which these seconds are counted.",
+        "costs": "Cost in error budgets.",
+        "gain": "Null if no rebalance was requested.",
+        "deliveries": (
+            "Cost in records for each objective, counted half a minute after the end; null: unknown or not "
+            "counted yet."
+        ),
+        "causes": "Bad seconds by cause.",
+        "closing_ms": "Time at which a recovered incident closes unless it relapses; null: not recovered.",
+    }
+
+    timeline: tuple[TimelineAnswer, ...] = ()
+    costs: tuple[BudgetCostAnswer, ...] = ()
+    gain: GainAnswer | None = None
+    deliveries: tuple[DeliveryCostAnswer, ...] | None = None
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
         """Return the JSON form."""
-        costs = [{**asdict(cost), "spent": cost.spent} for cost in record.costs]
-        gain = None if record.gain is None else {**asdict(record.gain), "saved": record.gain.saved}
-        timeline = [{**asdict(one), "text": one.said} for one in record.timeline]
-        return cls.model_validate({**asdict(record), "costs": costs, "gain": gain, "timeline": timeline})
+        return cls.of(
+            record,
+            timeline=[TimelineAnswer.of(entry, text=entry.said) for entry in record.timeline],
+            costs=[BudgetCostAnswer.of(cost, spent=cost.spent) for cost in record.costs],
+            gain=None if record.gain is None else GainAnswer.of(record.gain, saved=record.gain.saved),
+        )
 
 
 @router.get("/v1/incidents")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from api.fleet.all_instances import AllInstances
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetCredentials, FleetQuery, InstanceResponse, known_fields
-from api.http.problems import problems
+from api.http.problems import AnswerModel, problems
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedState
@@ -122,10 +122,31 @@ class UnansweredAnswer(BaseModel):
     """Produce to the destination: the lane's oldest batch, or the requests before its first batch."""
 
 
-class LaneAnswer(BaseModel):
-    """Lane of an instance or, from the leader, an uncopied partition. Unknown numbers are null."""
+class PartitionState(AnswerModel):
+    """Position of a partition's copying. Unknown numbers are null."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    by: Literal["person", "itself"] | None = None
+    """Who paused the partition."""
+    lag_records: int | None
+    """Records at the source that are not at the destination."""
+    lag_ms: int | None
+    """Age of the oldest of these records."""
+    position: int | None = None
+    """Next source offset to copy: every offset below it is at the destination."""
+    source_end: int | None = None
+    """End offset of the source."""
+    bytes_per_second: float | None
+    """Current copy rate."""
+    timestamp_offset_seconds: float | None = None
+    """Offset of the timestamps from the times at which the source received the records: positive if the
+    clock of a producer is ahead, negative if it is behind or the timestamps are older event times; 0 if right
+    as far as known."""
+    movement: MovementAnswer | None = None
+    """Movement of the partition's position; null if unknown."""
+
+
+class LaneAnswer(PartitionState):
+    """Lane of an instance or, from the leader, an uncopied partition. Unknown numbers are null."""
 
     instance: str = ""
     """Instance that reported it."""
@@ -138,8 +159,6 @@ class LaneAnswer(BaseModel):
     """Number of the worker process; -1: no worker may or can copy it now; null: uncopied."""
     phase: str
     """waiting, starting, copying, paused, stopping; for uncopied partitions: paused, unplaced, left out."""
-    by: Literal["person", "itself"] | None = None
-    """Who paused the partition."""
     reason: str
     """Reason why the lane is not copying; while it copies, the quota that throttles it."""
     requested_by: str | None = None
@@ -148,20 +167,11 @@ class LaneAnswer(BaseModel):
     """Time of the user's pause (epoch ms)."""
     age_ms: int | None = None
     """Time since that pause."""
-    lag_records: int | None
-    """Records at the source that are not at the destination."""
-    lag_ms: int | None
-    """Age of the oldest of these records."""
-    position: int | None = None
-    """Next source offset to copy: every offset below it is at the destination."""
-    source_end: int | None = None
-    """End offset of the source."""
     retained_records: int | None = None
     """For an uncopied partition: records that retention can still delete at the source before it reaches the
     first uncopied one."""
     lost_records: int | None = None
     """For an uncopied partition: records that retention has deleted before they were copied."""
-    bytes_per_second: float | None
     per_second: dict[str, float] | None = None
     """Rates by column names of mirrorMetrics."""
     worker_cpu: float | None = None
@@ -172,12 +182,6 @@ class LaneAnswer(BaseModel):
     """Overdue responses at the end of the last interval; null: none."""
     held_back: HoldAnswer | None = None
     """Quota that throttles the lane while it copies; null: none."""
-    timestamp_offset_seconds: float | None = None
-    """Offset of the timestamps from the times at which the source received the records: positive if the
-    clock of a producer is ahead, negative if it is behind or the timestamps are older event times; 0 if right
-    as far as known."""
-    movement: MovementAnswer | None = None
-    """Movement of the lane's position; null if unknown."""
     backlog: str | None = None
     """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
     outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
@@ -265,10 +269,8 @@ def _unanswered(unanswered: Unanswered | None) -> UnansweredAnswer | None:
     )
 
 
-class LanesAnswer(BaseModel):
+class LanesAnswer(AnswerModel):
     """Lanes of instances, with the state of each instance."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     instances: list[InstanceStateAnswer]
     """All live instances. The lanes of an instance that did not respond are missing; /v1/plan lists its

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from api.http.problems import StrictModel
+from api.http.problems import RecordAnswer, StrictModel, by_value
 from api.resources.operations import OperationAnswer
 from mirror.coordination.acting.effect import effect_of
 from mirror.coordination.planning import Decision
@@ -18,6 +18,7 @@ from mirror.errors import DamagedState
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.identifiers import GroupName
 from mirror.model.plan import Move, Plan
+from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 
 LoadsFrom = Literal["leader", "stored"]
 """Origin of the loads of a dry run."""
@@ -32,43 +33,35 @@ class TaskAnswer(BaseModel):
     partitions: list[str]
 
 
-class CapacityAnswer(BaseModel):
+@dataclass(frozen=True)
+class CapacityAnswer(CapacityInUse, RecordAnswer):
     """Planned capacity of one task, and the learned capacity even if it is not used."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    DESCRIPTIONS: ClassVar = {
+        "origin": (
+            "Origin of the capacity: the settings; the `placement` of the datastream; the copy costs "
+            "measured on the instances; the value of the settings until a capacity is learned."
+        ),
+        "bytes_per_second": "Capacity of one task.",
+        "messages_per_second": "Capacity of one task; null: only bytes count.",
+        "utilisation_percent": "Share of the capacity that placement fills.",
+        "why": "Explanation of the capacity.",
+        "learned_bytes_per_second": "Rate that one core was measured to copy; null: nothing learned yet.",
+        "low": "Learned rate minus twice its standard error, in bytes per second.",
+        "high": "Learned rate plus twice its standard error, in bytes per second.",
+        "learned_messages_per_second": "Message rate that corresponds to `learned_bytes_per_second`.",
+        "observations": "Number of intervals of busy workers from which it was learned.",
+        "observed_seconds": "Total length of these intervals.",
+        "bytes_per_batch": "Mean size of the observed batches, as fetched.",
+        "records_per_batch": "Mean number of records of the observed batches.",
+        "passthrough": "Share of the observed batches that passed unopened.",
+    }
 
-    origin: Literal["setting", "datastream", "learned", "unlearned"]
-    """Origin of the capacity: the settings; the `placement` of the datastream; the copy costs measured on the
-    instances; the value of the settings until a capacity is learned."""
-    bytes_per_second: int
-    """Capacity of one task."""
-    messages_per_second: int | None
-    """Capacity of one task; null: only bytes count."""
-    utilisation_percent: int
-    """Share of the capacity that placement fills."""
-    why: str
-    """Explanation of the capacity."""
-    learned_bytes_per_second: int | None
-    """Rate that one core was measured to copy; null: nothing learned yet."""
-    low: int | None
-    """Learned rate minus twice its standard error, in bytes per second."""
-    high: int | None
-    """Learned rate plus twice its standard error, in bytes per second."""
-    learned_messages_per_second: int | None
-    """Message rate that corresponds to `learned_bytes_per_second`."""
-    observations: int
-    """Number of intervals of busy workers from which it was learned."""
-    observed_seconds: float
-    """Total length of these intervals."""
-    bytes_per_batch: float | None
-    """Mean size of the observed batches, as fetched."""
-    records_per_batch: float | None
-    """Mean number of records of the observed batches."""
-    passthrough: float | None
-    """Share of the observed batches that passed unopened."""
+    origin: Annotated[CapacityOrigin, by_value(CapacityOrigin)]
 
 
-class PlanningAnswer(BaseModel):
+@dataclass(frozen=True)
+class PlanningAnswer(Assessment, RecordAnswer):
     """Result of the last planning of a group of datastreams, even if it changed nothing.
 
     Rates are in bytes per second. `loads_measured_at_ms`: null if no load was known. `unknown`: number of
@@ -77,35 +70,10 @@ class PlanningAnswer(BaseModel):
     `capacity`: task capacity used for the planning; null: not recorded.
     """
 
-    planned_ms: int
-    loads_measured_at_ms: int | None
-    tasks: int
-    required_tasks: int
-    task_lower_bound: int
-    max_load: float
-    max_load_lower_bound: float
-    moved: float
-    moved_lower_bound: float
-    offending: int
-    unplaced: int
-    overloaded: int
-    estimated: int
-    unknown: int
-    lower_bounds: int
-    moves_left: int
-    cut_short: int
-    stage: str
-    offending_partitions: list[str]
-    unplaced_partitions: list[str]
-    reasons: list[str]
-    capacity: CapacityAnswer | None
-
-    @classmethod
-    def from_assessment(cls, assessment: Assessment) -> PlanningAnswer:
-        """Return the JSON form."""
-        return cls(**asdict(assessment))
+    capacity: CapacityAnswer | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class GroupAnswer(PlanningAnswer):
     """Result of the last planning of a group of datastreams; `datastream` is the group's name."""
 
@@ -135,7 +103,7 @@ class PlanAnswer(BaseModel):
             )
             for placement in (plan.tasks if with_tasks else ())
         ]
-        groups = [GroupAnswer(datastream=name, **asdict(one)) for name, one in sorted(assessments.items())]
+        groups = [GroupAnswer.of(one, datastream=name) for name, one in sorted(assessments.items())]
         return cls(
             epoch=plan.epoch, created_ms=plan.created_ms, reason=plan.reason, tasks=tasks, groups=groups
         )
@@ -215,7 +183,22 @@ class EffectAnswer(BaseModel):
     overloaded_after: int
 
 
-class RebalanceAnswer(BaseModel):
+class PlanChanges(BaseModel):
+    """Changes that a plan makes."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    required_tasks: int | None = None
+    """Number of tasks required by capacity."""
+    reasons: list[str] = []
+    """Explanation of the number of tasks."""
+    moves: list[PlannedMove] = []
+    """Partitions that would change their task or instance."""
+    task_changes: list[TaskChangeAnswer] = []
+    """Tasks that the plan adds or removes."""
+
+
+class RebalanceAnswer(PlanChanges):
     """Result of a rebalance request.
 
     `request`: id of the queued request; empty for a dry run, which reports the moves instead. `operation`:
@@ -231,10 +214,6 @@ class RebalanceAnswer(BaseModel):
     sentence: str
     loads_known: bool | None = None
     loads_from: LoadsFrom | None = None
-    required_tasks: int | None = None
-    reasons: list[str] = []
-    moves: list[PlannedMove] = []
-    task_changes: list[TaskChangeAnswer] = []
     effect: EffectAnswer | None = None
     operation: OperationAnswer | None = None
 
@@ -284,7 +263,7 @@ class ApplyBody(StrictModel):
     """Apply a plan without measured loads even if the plan that it replaces is based on them."""
 
 
-class ProposalAnswer(StrictModel):
+class ProposalAnswer(StrictModel, PlanChanges):
     """Proposed plan: its changes, their cost, and the reasons. Rates are in bytes per second."""
 
     id: str
@@ -301,8 +280,6 @@ class ProposalAnswer(StrictModel):
     """Inputs that have changed since; the plan can be applied only while this is empty."""
     tasks: int
     """Number of tasks of the datastream with this plan."""
-    required_tasks: int | None = None
-    """Number of tasks required by capacity."""
     task_lower_bound: int | None = None
     """Lower bound on the number of tasks of any plan that fits."""
     moved: float | None = None
@@ -316,12 +293,6 @@ class ProposalAnswer(StrictModel):
     last loads that it stored for its successor."""
     sentence: str
     """Summary of the changes."""
-    reasons: list[str] = Field(default=[])
-    """Explanation of the number of tasks."""
-    moves: list[PlannedMove] = Field(default=[])
-    """Partitions that would change their task or instance."""
-    task_changes: list[TaskChangeAnswer] = Field(default=[])
-    """Tasks that the plan adds or removes."""
 
     @classmethod
     def from_stored(cls, identity: str, stored: StoredProposal, changed: list[str]) -> ProposalAnswer:

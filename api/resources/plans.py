@@ -82,7 +82,7 @@ async def rebalance(
     ask = partial(services.acting.rebalance, services.control, body.lease) if body.lease else None
     queued = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
     operation = located(queued, response)
-    return RebalanceAnswer(request=queued.identity, sentence=queued.sentence, operation=operation)
+    return RebalanceAnswer(request=queued.id, sentence=queued.sentence, operation=operation)
 
 
 @router.get(

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, ConfigDict
 
 from api.access.gate import principal_of
 from api.access.rights import Action, reason_against
 from api.fleet.all_instances import AllInstances
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
-from api.http.problems import AnswerModel
-from api.services import Services
+from api.http.problems import AnswerModel, RecordAnswer
+from api.services import ProcessReport, Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.instance.health import HealthCondition
-from mirror.instance.snapshot import InstanceStatus
+from mirror.instance.snapshot import InstanceSnapshot
 from mirror.model.identifiers import InstanceName
 
 router = APIRouter(tags=["status"])
@@ -104,7 +104,7 @@ class HealthAnswer(AnswerModel):
     """Available load providers, including plug-ins; null as for `strategies`."""
 
     @classmethod
-    def from_status(cls, status: InstanceStatus) -> HealthAnswer:
+    def from_snapshot(cls, status: InstanceSnapshot, process: ProcessReport) -> HealthAnswer:
         """Return the JSON form."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
@@ -121,9 +121,9 @@ class HealthAnswer(AnswerModel):
                 cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
                 for cluster, one in sorted(status.clock_skews.items())
             },
-            **status.usage._asdict(),
-            strategies=list(status.strategies),
-            load_providers=list(status.load_providers),
+            **process.usage._asdict(),
+            strategies=list(process.strategies),
+            load_providers=list(process.load_providers),
         )
 
 
@@ -136,48 +136,34 @@ class InstanceStateAnswer(AnswerModel):
     """Reason for a missing response; empty otherwise."""
 
 
-class InstanceAnswer(InstanceStateAnswer):
+@dataclass(frozen=True, kw_only=True)
+class InstanceAnswer(LiveInstance, RecordAnswer):
     """Instance of the service: its registration and its current health."""
 
+    DESCRIPTIONS: ClassVar = {
+        "sequence": "Order of registration; the first instance leads.",
+        "rest_address": "Address of its REST interface, as `host:port`.",
+        "weight": "Share of the work relative to other instances.",
+        "incarnation": "Unique per process, even if the name is the same.",
+        "is_leaving": "True if the instance is leaving and accepts no more tasks.",
+        "reason": "Reason for a missing response; empty otherwise.",
+        "health": "Null if the instance did not respond.",
+    }
+
+    state: Literal["answered", "unreachable", "timed out"]
+    reason: str
     health: HealthAnswer | None
-    """Null if the instance did not respond."""
-    sequence: int
-    """Order of registration; the first instance leads."""
-    host: str
-    process_id: int
-    rest_address: str
-    """Address of its REST interface, as `host:port`."""
-    weight: float
-    """Share of the work relative to other instances."""
-    incarnation: str
-    """Unique per process, even if the name is the same."""
-    is_leaving: bool
-    """True if the instance is leaving and accepts no more tasks."""
 
     @classmethod
     def from_live(
         cls, instance: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
     ) -> InstanceAnswer:
         """Return the JSON form."""
-        return cls(
-            name=instance.name,
-            state=state.state,
-            reason=state.reason,
-            health=health,
-            sequence=instance.sequence,
-            host=instance.host,
-            process_id=instance.process_id,
-            rest_address=instance.rest_address,
-            weight=instance.weight,
-            incarnation=instance.incarnation,
-            is_leaving=instance.is_leaving,
-        )
+        return cls.of(instance, state=state.state, reason=state.reason, health=health)
 
 
-class CallerAnswer(BaseModel):
+class CallerAnswer(AnswerModel):
     """Principal of the request."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     name: str
     role: str
@@ -207,7 +193,7 @@ async def caller(
 @router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """Return 200 if every part is well, else 503, with the condition of each part. Makes no remote calls."""
-    found = HealthAnswer.from_status(services.status)
+    found = HealthAnswer.from_snapshot(services.status, services.process())
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return found
 
@@ -245,7 +231,7 @@ HEALTH: Final = "health"
 
 def own_health(services: Services) -> HealthAnswer:
     """Return the health of this instance."""
-    return HealthAnswer.from_status(services.status)
+    return HealthAnswer.from_snapshot(services.status, services.process())
 
 
 def health_read(value: Any) -> HealthAnswer:

@@ -187,7 +187,7 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRunFlag = False) -> Mo
         stored = asked_for.before or control.stored(call.name)
         queued = waiting(control.move(asked_for))
         call.response.headers["ETag"] = etag_of(stored)
-        return MoveAnswer(request=queued.identity, operation=located(queued, call.response))
+        return MoveAnswer(request=queued.id, operation=located(queued, call.response))
 
     if dry_run:
         call.response.status_code = HTTPStatus.OK

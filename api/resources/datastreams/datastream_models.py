@@ -201,16 +201,11 @@ class PlacementBody(StrictModel):
     partition count even if loads are known."""
 
 
-class ChoicesBody(StrictModel):
-    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set these keys instead, or
-    to the same values."""
+class OptionFields(StrictModel):
+    """Options of a datastream, in requests and responses."""
 
     owner: str = ""
     """Team responsible for the datastream. Required, here or in the metadata."""
-    guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
-    """Delivery guarantee for every record when processes, brokers and networks fail."""
-    policies: PoliciesBody = PoliciesBody()
-    quota: QuotaBody = QuotaBody()
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
     objectives: list[ServiceObjectiveBody] = Field(default=[], max_length=MOST_OBJECTIVES)
@@ -225,6 +220,16 @@ class ChoicesBody(StrictModel):
     "positions": …}`. Fixed at creation."""
     metadata: dict[str, str] = Field(default={})
     """Free metadata keys, and Brooklin's keys that have no field here."""
+
+
+class ChoicesBody(OptionFields):
+    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set these keys instead, or
+    to the same values."""
+
+    guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
+    """Delivery guarantee for every record when processes, brokers and networks fail."""
+    policies: PoliciesBody = PoliciesBody()
+    quota: QuotaBody = QuotaBody()
 
     @model_validator(mode="before")
     @classmethod
@@ -345,7 +350,7 @@ class ProblemAnswer(BaseModel):
         return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
-class DatastreamAnswer(StrictModel):
+class DatastreamAnswer(OptionFields):
     """Stored definition of a datastream.
 
     A damaged definition has the status DAMAGED, a problem, and the last readable version if there is one.
@@ -354,20 +359,13 @@ class DatastreamAnswer(StrictModel):
     model_config = ConfigDict(strict=False)
 
     name: str
-    owner: str = ""
     source: SourceBody | None = None
     destination: DestinationBody | None = None
     start: str = ""
     guarantee: Guarantee | None = None
     policies: PoliciesBody | None = None
     quota: QuotaBody | None = None
-    limits: LimitsBody = LimitsBody()
-    objective: ObjectiveBody | None = None
     objectives: list[ServiceObjectiveBody] = Field(default=[])
-    monitor: Mode | None = None
-    placement: PlacementBody = PlacementBody()
-    start_positions: PositionsByTopic = Field(default={})
-    metadata: dict[str, str] = Field(default={})
     status: str
     problem: ProblemAnswer | None = None
     """Reason why the datastream cannot be processed or read."""
@@ -422,7 +420,7 @@ class DatastreamAnswer(StrictModel):
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
             halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
-            planning=PlanningAnswer.from_assessment(planning) if planning is not None else None,
+            planning=PlanningAnswer.of(planning) if planning is not None else None,
         )
 
     @classmethod

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.concurrency import run_in_threadpool
+from pydantic import ConfigDict
 
 from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.http.problems import AnswerModel, problems
-from api.resources.lanes import LaneAnswer, MovementAnswer, lanes_by_instance
+from api.resources.lanes import LaneAnswer, PartitionState, lanes_by_instance
 from api.resources.partitions.loads import owners_of
-from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, progress_of
+from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.lane.ledger import OffsetClass
@@ -49,8 +50,10 @@ class LagOrder(StrEnum):
     STATE = "state"
 
 
-class PartitionLag(AnswerModel):
+class PartitionLag(PartitionState):
     """Lag of one partition. Unknown numbers are null."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     topic: str
     partition: int
@@ -61,26 +64,9 @@ class PartitionLag(AnswerModel):
     state: str
     """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: no instance has reported
     it."""
-    by: Literal["person", "itself"] | None
-    """Who paused the partition."""
     reason: str
     """Reason why the partition is not copied, or its state unknown; while it is copied, the quota that
     throttles it."""
-    lag_records: int | None
-    """Records at the source that are not at the destination."""
-    lag_ms: int | None
-    """Age of the oldest of these records."""
-    position: int | None
-    """Next source offset to copy."""
-    source_end: int | None
-    """End offset of the source."""
-    bytes_per_second: float | None
-    """Current copy rate."""
-    timestamp_offset_seconds: float | None = None
-    """Offset of its timestamps: positive if the clock of a producer is ahead, negative if it is behind or the
-    timestamps are older event times; 0 if right as far as known."""
-    movement: MovementAnswer | None
-    """Movement of the partition's position; null if unknown."""
 
     @property
     def name(self) -> str:
@@ -228,17 +214,10 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 }
 
 
-class PartitionGaps(AnswerModel):
+class PartitionGaps(StoredPartition):
     """Records of one partition that are missing at the destination and will not be copied without an
     operator's action, as last stored."""
 
-    topic: str
-    partition: int
-    destination_topic: str
-    start_offset: int | None
-    """Offset at which the counts start; null: no stored progress."""
-    next_offset: int | None
-    """Checkpoint: every offset below it is accounted for; null: no stored progress."""
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
     events: list[str]

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
-from api.http.problems import problems
+from api.http.problems import AnswerModel, problems
 from api.services import Services
 from mirror.coordination.reconcile import copied
 from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
@@ -24,11 +23,9 @@ from mirror.model.topics import TopicPartition
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
-class NotCopied(BaseModel):
+class NotCopied(AnswerModel):
     """State of all uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows
     them."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     state: str
     """paused, unplaced, left out"""
@@ -57,10 +54,8 @@ class NotCopied(BaseModel):
         )
 
 
-class LaneProgressAnswer(BaseModel):
-    """Last stored progress of one partition; docs/data-plane/offsets.md explains the classes of `offsets`."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+class StoredPartition(AnswerModel):
+    """Partition with its last stored checkpoint."""
 
     topic: str
     partition: int
@@ -69,6 +64,11 @@ class LaneProgressAnswer(BaseModel):
     """Offset at which the ledger starts; null: no stored progress."""
     next_offset: int | None
     """Checkpoint: every offset below it is accounted for; null: no stored progress."""
+
+
+class LaneProgressAnswer(StoredPartition):
+    """Last stored progress of one partition; docs/data-plane/offsets.md explains the classes of `offsets`."""
+
     offsets: dict[str, int]
     """Source offsets by class; they add up to the range."""
     is_balanced: bool | None

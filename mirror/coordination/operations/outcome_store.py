@@ -40,7 +40,7 @@ def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
     """Return the node that stores a finished operation, for the transaction that ends it. Empty if the
     identity is not a valid id, so that no client can request it: the queue entry was not created by
     Headrace."""
-    if operation is None or not OPERATION_ID.fullmatch(operation.identity):
+    if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 

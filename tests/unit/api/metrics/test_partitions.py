@@ -20,7 +20,7 @@ from tests.fakes.site import Site
 
 def scraped(site: Site, settings: MetricSettings) -> str:
     registry = CollectorRegistry()
-    registry.register(InstanceCollector(site.services.status, site.clock, settings))
+    registry.register(InstanceCollector(site.services.snapshot, site.clock, settings))
     return generate_latest(registry).decode()
 
 

@@ -42,7 +42,7 @@ def test_a_topic_shows_its_largest_offset(settings: MetricSettings, shown: dict[
         )
     site.follower.turn()
     registry = CollectorRegistry()
-    registry.register(InstanceCollector(site.services.status, site.clock, settings))
+    registry.register(InstanceCollector(site.services.snapshot, site.clock, settings))
     text = generate_latest(registry).decode()
     found = re.findall(r'^headrace_timestamp_offset_seconds\{.*topic="(\w)"\} (.*)$', text, re.MULTILINE)
     assert {topic: float(value) for topic, value in found} == shown
