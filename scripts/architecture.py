@@ -4,8 +4,8 @@
     python -m scripts.architecture twins     # pairs of classes that declare seven or more fields of the same name
 
 A room is a folder or a module directly in a package. The floors of a package are the rooms in the longest chain
-of imports between its rooms. Fields are those that the body of a class declares with a type: inherited fields
-do not count, because they are written once.
+of imports between its rooms. Fields are the names that the body of a class declares with a type, without
+inherited ones.
 """
 
 from __future__ import annotations

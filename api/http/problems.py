@@ -202,6 +202,18 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
+class SharedFields(BaseModel):
+    """Base of models with fields that others share. In JSON, the own fields of a model come first."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Sort the fields of a new model."""
+        fields, own = cls.__pydantic_fields__, [*cls.__annotations__]
+        first = [name for name in own if name in fields]
+        cls.__pydantic_fields__ = {name: fields[name] for name in dict.fromkeys([*first, *fields])}
+        cls.model_rebuild(force=True, raise_errors=False)
+
+
 class RecordAnswer:
     """Base of responses that are a dataclass of the domain: a subclass extends that dataclass and this class,
     and redeclares only fields whose JSON differs. `DESCRIPTIONS`: of fields, for the OpenAPI document."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from api.fleet.all_instances import AllInstances
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetCredentials, FleetQuery, InstanceResponse, known_fields
-from api.http.problems import AnswerModel, problems
+from api.http.problems import AnswerModel, SharedFields, problems
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedState
@@ -122,7 +122,7 @@ class UnansweredAnswer(BaseModel):
     """Produce to the destination: the lane's oldest batch, or the requests before its first batch."""
 
 
-class PartitionState(AnswerModel):
+class PartitionState(AnswerModel, SharedFields):
     """Position of a partition's copying. Unknown numbers are null."""
 
     by: Literal["person", "itself"] | None = None

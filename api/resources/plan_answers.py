@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from api.http.problems import RecordAnswer, StrictModel, by_value
+from api.http.problems import RecordAnswer, SharedFields, StrictModel, by_value
 from api.resources.operations import OperationAnswer
 from mirror.coordination.acting.effect import effect_of
 from mirror.coordination.planning import Decision
@@ -183,18 +183,18 @@ class EffectAnswer(BaseModel):
     overloaded_after: int
 
 
-class PlanChanges(BaseModel):
+class PlanChanges(SharedFields):
     """Changes that a plan makes."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     required_tasks: int | None = None
     """Number of tasks required by capacity."""
-    reasons: list[str] = []
+    reasons: list[str] = Field(default=[])
     """Explanation of the number of tasks."""
-    moves: list[PlannedMove] = []
+    moves: list[PlannedMove] = Field(default=[])
     """Partitions that would change their task or instance."""
-    task_changes: list[TaskChangeAnswer] = []
+    task_changes: list[TaskChangeAnswer] = Field(default=[])
     """Tasks that the plan adds or removes."""
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from api.brooklin.ignored_keys import refuse_ignored
 from api.brooklin.restli import key_contradictions
-from api.http.problems import StrictModel
+from api.http.problems import SharedFields, StrictModel
 from api.resources.datastreams.halts import HaltAnswer, PauseAnswer
 from api.resources.plan_answers import PlanningAnswer
 from mirror.coordination.stores.definitions import DamagedDefinition
@@ -32,22 +41,22 @@ from mirror.model.datastreams.objectives.objective import (
     MOST_OBJECTIVES,
     SHORTEST_WINDOW_SECONDS,
 )
-from mirror.model.datastreams.policy import LARGEST_RATE, CopyPath, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.datastreams.options import DatastreamOption, options_of
+from mirror.model.datastreams.policy import Guarantee
 from mirror.model.datastreams.positions.start_positions import LARGEST_OFFSET, positions_of_document
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.load import LARGEST_CAPACITY, TaskLimits
-from mirror.model.sizing.capacity import LEAST_CAPACITY
-from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES, PLUG_IN_NAME
+from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
 _TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
 
 
+_Model = TypeVar("_Model", bound=BaseModel)
 _ByName: Final = Field(strict=False)
 """Enumerations: JSON has no form for them but their text."""
 
@@ -76,6 +85,35 @@ StartText = Annotated[
 
 
 PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]]]
+
+
+def with_options(group: str) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the options of a group as fields of a model."""
+
+    def decorate(model: type[_Model]) -> type[_Model]:
+        fields: dict[str, Any] = {
+            option.field: (_annotation(option), Field(default=option.default, description=option.text))
+            for option in options_of(group)
+        }
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
+        )
+
+    return decorate
+
+
+def _annotation(option: DatastreamOption) -> Any:
+    """Return the type of a field for an option."""
+    kind = option.kind
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        kind = Annotated[kind, _ByName]
+    elif option.pattern is not None:
+        kind = Annotated[kind, Field(pattern=option.pattern)]
+    elif option.least is not None:
+        kind = Annotated[kind, Field(ge=option.least, le=option.most)]
+    if option.word:
+        kind = kind | Literal[option.word]
+    return kind | None if option.default is None else kind
 
 
 class SourceBody(StrictModel):
@@ -108,6 +146,7 @@ class SourceBody(StrictModel):
         return found
 
 
+@with_options("destination")
 class DestinationBody(StrictModel):
     """Destination of a datastream."""
 
@@ -115,45 +154,21 @@ class DestinationBody(StrictModel):
     """Alias from the settings, or `host:port[,host:port…]`."""
     name: str = "*"
     """Topic name at the destination; `*` is replaced by the source name."""
-    shared: bool = False
-    """Allow other datastreams to write to the same topics, if they allow it as well."""
-    grow_existing: bool = False
-    """Allow adding partitions to topics that existed before the datastream."""
-    adopt: bool | None = None
-    """Allow writing to topics that existed before the datastream. Null: allowed if every owner may adopt
-    topics of the cluster, or if `grow_existing` is set."""
-    excluded_settings: list[str] = Field(default=[])
-    """Topic settings not copied to topics that Headrace creates, such as `segment.bytes`."""
 
 
+@with_options("policies")
 class PoliciesBody(StrictModel):
     """Isolation of reads, and handling of losses and rejected records."""
 
-    isolation: Annotated[Isolation, _ByName] = Isolation.READ_COMMITTED
-    """Skip or copy records of aborted transactions."""
-    on_loss: Annotated[OnLoss, _ByName] = OnLoss.HALT
-    """Action if the source has lost records, or its log was replaced."""
-    on_rejection: Annotated[OnRejection, _ByName] = OnRejection.PAUSE
-    """Action if the destination rejects a record: too large, no key, invalid timestamp."""
-    path: Annotated[CopyPath, _ByName] = CopyPath.AUTO
-    """Pass batches unopened, or open them."""
-    transforms: list[str] = Field(default=[])
-    """Plug-ins that transform every record, in order, each as `name:text`."""
 
-
+@with_options("quota")
 class QuotaBody(StrictModel):
     """Quota of a datastream over all instances."""
 
-    bytes_per_second: Annotated[int, Field(ge=1, le=LARGEST_RATE)] | None = None
-    """Null: unlimited."""
 
-
+@with_options("limits")
 class LimitsBody(StrictModel):
     """Limits on the tasks of a datastream."""
-
-    min_tasks: Annotated[int, Field(ge=1)] = 1
-    max_tasks: Annotated[int, Field(ge=1)] | None = None
-    max_partitions_per_task: Annotated[int, Field(ge=1)] | None = None
 
 
 class ObjectiveBody(StrictModel):
@@ -179,29 +194,13 @@ class ServiceObjectiveBody(StrictModel):
     period_days: Annotated[int, Field(ge=1, le=LONGEST_PERIOD_DAYS)] = 30
 
 
+@with_options("placement")
 class PlacementBody(StrictModel):
     """Planning of the datastream's tasks; null: as in the settings. If datastreams share tasks, the strictest
     value applies, and all that choose a strategy or a load provider must choose the same."""
 
-    capacity_bytes_per_second: (
-        Annotated[int, Field(ge=LEAST_CAPACITY, le=LARGEST_CAPACITY)] | Literal["learned"] | None
-    ) = None
-    """Capacity of one task; `learned`: the rate that one core was measured to copy."""
-    capacity_messages_per_second: Annotated[int, Field(ge=LEAST_MESSAGES, le=LARGEST_CAPACITY)] | None = None
-    """Capacity of one task."""
-    utilisation_percent: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Share of the capacity that placement fills."""
-    scale_in_headroom: Annotated[float, Field(ge=0, le=LARGEST_HEADROOM)] | None = None
-    """Tasks are removed only if this share of each remaining task stays free."""
-    strategy: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
-    """Strategy that decides the number of tasks and their partitions: `assigner`, `simple`, `auto` (the
-    assigner if it is installed), or the name of a plug-in."""
-    load_provider: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
-    """Source of partition loads: `self`, `pinot`, the name of a plug-in, or `none`: tasks are planned by
-    partition count even if loads are known."""
 
-
-class OptionFields(StrictModel):
+class OptionFields(StrictModel, SharedFields):
     """Options of a datastream, in requests and responses."""
 
     owner: str = ""
