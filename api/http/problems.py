@@ -12,7 +12,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -223,7 +223,8 @@ class RecordAnswer:
     @classmethod
     def of(cls, record: DataclassInstance, **fields: Any) -> Self:
         """Return the response for a value of the domain. `fields`: further ones, or with other values."""
-        return _adapter_of(cls).validate_python({**asdict(record), **fields})
+        found: Self = _adapter_of(cls).validate_python({**asdict(record), **fields})
+        return found
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -242,11 +243,8 @@ class RecordAnswer:
         return found
 
 
-_Record = TypeVar("_Record")
-
-
 @cache
-def _adapter_of(kind: type[_Record]) -> TypeAdapter[_Record]:
+def _adapter_of(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 

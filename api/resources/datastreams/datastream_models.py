@@ -57,6 +57,8 @@ _TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_ANNOTATED: Final[Any] = Annotated
+_LITERAL: Final[Any] = Literal
 _ByName: Final = Field(strict=False)
 """Enumerations: JSON has no form for them but their text."""
 
@@ -106,13 +108,13 @@ def _annotation(option: DatastreamOption) -> Any:
     """Return the type of a field for an option."""
     kind = option.kind
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        kind = Annotated[kind, _ByName]
+        kind = _ANNOTATED[kind, _ByName]
     elif option.pattern is not None:
-        kind = Annotated[kind, Field(pattern=option.pattern)]
+        kind = _ANNOTATED[kind, Field(pattern=option.pattern)]
     elif option.least is not None:
-        kind = Annotated[kind, Field(ge=option.least, le=option.most)]
+        kind = _ANNOTATED[kind, Field(ge=option.least, le=option.most)]
     if option.word:
-        kind = kind | Literal[option.word]
+        kind = kind | _LITERAL[option.word]
     return kind | None if option.default is None else kind
 
 
