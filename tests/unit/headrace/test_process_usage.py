@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from api.services import ProcessUsage
 from headrace.process.usage import UsageMeter
-from mirror.instance.snapshot import ProcessUsage
 
 TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
