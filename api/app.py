@@ -16,43 +16,50 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
-from api.access import own_rights
 from api.access.gate import CLOSED, Gate, endpoint_is_for_caller
-from api.acting import monitors
-from api.bodies import CheckedBodies
-from api.brooklin.protocol import is_brooklins, protocol_of
-from api.brooklin.refusals import RoutingRefusal, restli_problem, restli_status_of
-from api.brooklin.versions import SpokenVersions
-from api.calls.cut_off import CutOffCalls
-from api.calls.event_feed import EventFeed
-from api.calls.request_ids import request_id_of
-from api.calls.slow_calls import SlowCalls
-from api.endpoints import (
-    actions,
-    brooklin,
-    datastreams,
-    diagnostics,
-    documents,
-    fleet,
-    groups,
+from api.brooklin import diagnostics, endpoints
+from api.brooklin.protocol import (
+    RoutingRefusal,
+    SpokenVersions,
+    is_brooklins,
+    protocol_of,
+    restli_problem,
+    restli_status_of,
+)
+from api.fleet.questions import Fleet, FleetCredentials
+from api.fleet.reads import StateMemory
+from api.http import openapi_pages
+from api.http.event_streams import EventFeed
+from api.http.middleware import CheckedBodies, CutOffCalls, request_id_of
+from api.http.openapi_document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
+from api.http.problems import (
+    EVERYWHERE,
+    PROBLEM_TYPE,
+    LegibleJson,
+    MethodNotAllowed,
+    headers_of,
+    invalid_body,
+    problem,
+    status_of,
+)
+from api.http.slow_calls import SlowCalls
+from api.metrics.collector import CertificateCollector, InstanceCollector
+from api.pages import routes
+from api.resources import (
+    advice,
+    fleet_answers,
+    incidents,
+    lanes,
+    monitors,
+    movement,
     operations,
+    overview,
     plans,
-    proposals,
     status,
 )
-from api.endpoints.partitions import histories, lags, loads, translations
-from api.errors import LegibleJson, MethodNotAllowed, headers_of, invalid_body, problem, status_of
-from api.fleet.credentials import FleetCredentials
-from api.fleet.memory import StateMemory
-from api.fleet.questions import Fleet
-from api.fleet.renditions import Renditions
-from api.losses import lost_datastreams
-from api.metrics.certificates import CertificateCollector
-from api.metrics.collector import InstanceCollector
-from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
-from api.pages import overview
-from api.pages import routes as pages
-from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
+from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
+from api.resources.datastreams.datastreams import Renditions
+from api.resources.partitions import histories, lags, loads, progress, translations
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
 
@@ -71,7 +78,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
     app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(InstanceCollector(services.status, services.clock, services.metrics))
+    app.state.registry.register(InstanceCollector(services.snapshot, services.clock, services.metrics))
     app.state.registry.register(CertificateCollector(services.certificates, services.clock))
     ProcessCollector(registry=app.state.registry)
     app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)
@@ -94,26 +101,29 @@ def described_app() -> DocumentedApi:
 def _routes() -> tuple[BaseRoute, ...]:
     """Return the routes, which do not depend on services; their validators are compiled once per process."""
     app = _with_routes(())
-    for router in (
-        datastreams.router,
-        groups.router,
-        lost_datastreams.router,
-        lags.router,
-        loads.router,
-        histories.router,
-        translations.router,
-        plans.router,
-        proposals.router,
-        operations.router,
-        status.router,
-        actions.router,
-        monitors.router,
-        overview.router,
-        own_rights.router,
+    for resource in (
+        datastreams,
+        progress,
+        groups,
+        lost_datastreams,
+        lags,
+        loads,
+        histories,
+        translations,
+        plans,
+        advice,
+        operations,
+        status,
+        lanes,
+        movement,
+        incidents,
+        datastream_actions,
+        monitors,
+        overview,
     ):
-        app.include_router(router, responses=EVERYWHERE)
-    for router in (brooklin.router, diagnostics.router, fleet.router, documents.router, pages.router):
-        app.include_router(router, include_in_schema=False)
+        app.include_router(resource.router, responses=EVERYWHERE)
+    for hidden in (endpoints, diagnostics, fleet_answers, openapi_pages, routes):
+        app.include_router(hidden.router, include_in_schema=False)
     return tuple(app.routes)
 
 
@@ -125,7 +135,7 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
         version=version("headrace"),
         openapi_tags=TAGS,
         servers=SERVERS,
-        openapi_url=None,  # served by `api.endpoints.documents`
+        openapi_url=None,  # served by `api.http.openapi_pages`
         generate_unique_id_function=operation_id,
         default_response_class=LegibleJson,
         dependencies=[Depends(endpoint_is_for_caller)],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn
 
 from httpx import AsyncBaseTransport
 
 from api.access.gate import AccessMethods
-from api.access.settings import LimitSettings
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
-from api.settings import MetricSettings
+from api.access.listener_settings import LimitSettings
+from api.metrics.partitions import MetricSettings
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
@@ -21,31 +20,23 @@ from mirror.coordination.losses.store import LostStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.coordination.stores.problems import Problem, ProblemStore
+from mirror.coordination.stores.problems import ProblemStore
+from mirror.errors import HistoryUnavailable
 from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads
-from mirror.instance.loads.watch import LoadStatus
-from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
-from mirror.instance.workers.supervisor import WorkerCount
+from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
-from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.load import LoadSource
-from mirror.model.metrics import Drops
-from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
-from mirror.worker.protocol import TaskSums
 from monitor.records.record import IncidentRecord
 from pinot.history.points import LatencyHistory, LoadHour
+from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
@@ -57,133 +48,40 @@ class ProcessUsage(NamedTuple):
     cpu_cores: float | None = None
 
 
-class InstanceStatus(Protocol):
-    """Status of this instance. All properties are thread-safe."""
+class ProcessReport(NamedTuple):
+    """Resource usage of an instance, and the placement strategies and load providers that it can use."""
 
-    @property
-    def name(self) -> InstanceName:
-        """Name of the instance."""
-        ...
+    usage: ProcessUsage = ProcessUsage()
+    strategies: tuple[str, ...] = ()
+    load_providers: tuple[str, ...] = ()
 
-    @property
-    def usage(self) -> ProcessUsage:
-        """Memory and CPU usage of its processes."""
-        ...
 
-    @property
-    def is_leading(self) -> bool:
-        """True if it is the leader."""
-        ...
+@dataclass(frozen=True)
+class LoadHistoryQuery:
+    """Query for hourly loads of partitions of a source cluster, or of whole topics if no partition is
+    given."""
 
-    @property
-    def epoch(self) -> Epoch:
-        """Epoch of the plan in effect on it."""
-        ...
+    cluster: ClusterRef
+    when: TimeRange
+    places: Sequence[TopicPartition]
+    topics: Collection[str]
 
-    @property
-    def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Its lanes."""
-        ...
 
-    @property
-    def in_time(self) -> LanesInTime:
-        """Counts of its lanes that copy in time, by group, and the lanes that do not."""
-        ...
+@dataclass(frozen=True)
+class LatencyHistoryQuery:
+    """Query for at most `points` steps of a group's latency; `topics` None: all of its topics."""
 
-    @property
-    def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """Totals of each task on this instance since its start."""
-        ...
+    group: GroupName
+    when: TimeRange
+    points: int
+    topics: Collection[str] | None
 
-    @property
-    def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """Seconds for which brokers have throttled workers, summed over workers, by cluster."""
-        ...
 
-    @property
-    def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of listed topics ignored because of illegal names, by cluster; empty unless it is the
-        leader."""
-        ...
-
-    @property
-    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Clock skew of a broker by cluster, without clusters whose skew is unknown."""
-        ...
-
-    @property
-    def strategies(self) -> Sequence[str]:
-        """Names of the available placement strategies."""
-        ...
-
-    @property
-    def load_providers(self) -> Sequence[str]:
-        """Names of the load providers."""
-        ...
-
-    @property
-    def drops(self) -> Mapping[str, Drops]:
-        """Undelivered records of this instance by kind."""
-        ...
-
-    @property
-    def data_planes(self) -> frozenset[str]:
-        """Data planes of its workers: compiled, interpreted; empty until a worker is ready."""
-        ...
-
-    @property
-    def workers(self) -> WorkerCount:
-        """Number of worker processes, and number of crashes."""
-        ...
-
-    @property
-    def conditions(self) -> Mapping[str, HealthCondition]:
-        """Health of its components."""
-        ...
-
-    @property
-    def readiness(self) -> Mapping[str, HealthCondition]:
-        """Conditions of the process for serving, apart from its files. Independent of datastreams."""
-        ...
-
-    @property
-    def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Datastreams with problems; empty unless it is the leader."""
-        ...
-
-    @property
-    def loads(self) -> Mapping[LoadSource, LoadStatus]:
-        """State of the loads of each source; empty unless it is the leader."""
-        ...
-
-    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """Return the known loads of the partitions of a source cluster; None unless it is the leader."""
-        ...
-
-    @property
-    def load_sources(self) -> Mapping[GroupName, LoadSource]:
-        """Load source that each group is planned by, from its last tick as leader."""
-        ...
-
-    @property
-    def uncopied(self) -> Sequence[UncopiedLane]:
-        """Partitions that are not copied; empty unless it is the leader."""
-        ...
-
-    @property
-    def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Result of the last planning of each group; empty unless it is the leader."""
-        ...
-
-    @property
-    def datastreams(self) -> tuple[Datastream, ...]:
-        """All datastreams, as this instance last read them."""
-        ...
-
-    @property
-    def has_died(self) -> bool:
-        """True if one of its components has died."""
-        ...
+def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
+    """Reject a query if no history is configured. Raises HistoryUnavailable."""
+    raise HistoryUnavailable(
+        "no history: Pinot is not configured", advice="set broker and controller in [pinot]"
+    )
 
 
 @dataclass(frozen=True)
@@ -193,7 +91,8 @@ class Services:
     control: Control
     acting: MonitorActions
     problems: ProblemStore
-    status: InstanceStatus
+    snapshot: Callable[[], InstanceSnapshot]
+    """Returns the state of this instance. Thread-safe and without I/O."""
     events: EventLog
     clock: Clock
     plan: Callable[[], Plan]
@@ -262,6 +161,14 @@ class Services:
     """Returns the validity of the certificate files in the settings."""
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
+
+    process: Callable[[], ProcessReport] = ProcessReport
+    """Returns the usage of its processes and its plug-ins."""
+
+    @property
+    def status(self) -> InstanceSnapshot:
+        """State of this instance now."""
+        return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
         """Return the conditions of this process for serving. Sentences name no files: they may be public."""

@@ -5,23 +5,14 @@ from __future__ import annotations
 import structlog
 from pydantic import Field
 
-from api.access.settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
-from api.addresses import HOST, PORT, is_loopback
+from api.access.addresses import HOST, PORT, is_loopback
+from api.access.listener_settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
+from api.metrics.partitions import MetricSettings
 from mirror.errors import ConfigError
 from mirror.instance.health import Health
 from mirror.options import Settings
 
 _log = structlog.get_logger(__name__)
-
-
-class MetricSettings(Settings):
-    """Series per partition on `/metrics`; all other series are per datastream or task."""
-
-    every_partition: bool = False
-    """Export four series for every partition of this instance."""
-    top_partitions: int = Field(default=20, ge=0, le=10_000)
-    """If `every_partition` is false, this number of partitions with the oldest waiting records, and this
-    number with the most bytes, have their own series."""
 
 
 class ApiSettings(Settings):

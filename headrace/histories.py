@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
+from api.services import LatencyHistoryQuery, LoadHistoryQuery, no_history
 from headrace.clusters.directory import ClusterDirectory
 from headrace.errors import requirements_of
 from headrace.settings import HeadraceSettings

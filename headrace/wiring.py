@@ -17,8 +17,8 @@ import httpx
 import structlog
 
 from api.access.gate import AccessMethods
-from api.access.settings import TlsSettings
-from api.calls.cluster_turns import ClusterTurns
+from api.access.listener_settings import TlsSettings
+from api.http.slow_calls import ClusterTurns
 from api.services import Services
 from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
@@ -27,7 +27,6 @@ from headrace.console.access.document import CONFIG_VARIABLE
 from headrace.coordination.client import CoordinationClient, coordination_client, store_sentence
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
-from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
 from headrace.planners import usable_bytes_per_second
 from headrace.plug_ins.names import PlugInNames
@@ -37,6 +36,7 @@ from headrace.process.machine_code import data_plane, worker_command
 from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
+from headrace.process.usage import ProcessReporter, UsageMeter
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -79,6 +79,7 @@ from mirror.instance.losses.definition_file import DefinitionFile, DefinitionMem
 from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
+from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
@@ -157,9 +158,9 @@ def build_instance(
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
-    status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
+    running = RunningInstance(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
-    services = _services(settings, stores, control, world_views, status, memory, session)
+    services = _services(settings, stores, control, world_views, running, memory, session)
     services = _complete(services, access_of_settings(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     prepare = partial(_prepare, session, settings, health)
@@ -265,7 +266,7 @@ def _services(
     stores: LeaderStores,
     control: ControlStores,
     world_views: WorldViews,
-    status: RunningStatus,
+    running: RunningInstance,
     memory: LoadMemory,
     session: CoordinationClient,
 ) -> Services:
@@ -276,7 +277,8 @@ def _services(
         control=handlers,
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
         problems=stores.problems,
-        status=status,
+        snapshot=running.snapshot,
+        process=ProcessReporter(UsageMeter(os.getpid(), clock.monotonic), PlugInNames(clock.monotonic)),
         events=control.events,
         clock=clock,
         plan=LatestPlan(stores.plans),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from api.calls.cluster_turns import ANSWER_SECONDS
+from api.http.slow_calls import ANSWER_SECONDS
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
 from headrace.planners import capacity_book, choose_planning

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from headrace.console.datastreams.fields import document_of
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.event_loop import Loop
 from mirror.model.datastreams.policy import CopyPolicy
@@ -75,6 +76,20 @@ def metric() -> dict[str, Any]:
         "version": MIRROR_METRICS.version,
         "prometheus": site.client.get("/metrics").text,
         "lane": site.client.get("/v1/lanes").json()["lanes"][0],
+    }
+
+
+def option() -> dict[str, Any]:
+    """Return the option on /v1, as metadata of Brooklin, in the created topic, and for a command."""
+    site = Site()
+    site.create("orders", destination={"cluster": "destination", "compact": True})
+    schemas = site.client.get("/v1/openapi.json").json()["components"]["schemas"]
+    return {
+        "answer": site.client.get("/v1/datastreams/orders").json()["destination"],
+        "metadata": site.client.get("/datastream/orders").json()["metadata"],
+        "created": dict(site.destination.topics["t"].settings),
+        "command": document_of({"compact": True}, ()),
+        "documented": schemas["DestinationBody"]["properties"],
     }
 
 
@@ -137,4 +152,8 @@ def connector() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"metric": metric(), "transform": transform(), "connector": connector()}))
+    print(
+        json.dumps(
+            {"metric": metric(), "option": option(), "transform": transform(), "connector": connector()}
+        )
+    )

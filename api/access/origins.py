@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from api.errors import BodyNotJson
-from mirror.errors import Forbidden
+from mirror.errors import Forbidden, InvalidRequest
 from mirror.model.bounds import shown
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -28,6 +27,10 @@ _OF_FORMS: Final = frozenset({"application/x-www-form-urlencoded", "multipart/fo
 """Types that a page may send anywhere without a preflight (Fetch, "CORS-safelisted request-header")."""
 _OWN_PATHS: Final = "/v1/"
 _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: application/json"
+
+
+class BodyNotJson(InvalidRequest):
+    """The content type is not JSON, so a page of another site could have sent the request."""
 
 
 def check_origin(

@@ -12,7 +12,7 @@ from typing import Final
 from api.access.rights import Action
 
 SIGNED: Final = None
-"""Signed by another instance; the endpoint itself verifies the signature (`api.fleet.credentials`)."""
+"""Signed by another instance; the endpoint itself verifies the signature (`api.fleet.questions`)."""
 
 SCHEME: Final = "Headrace"
 """Scheme of the Authorization header for requests between instances."""

@@ -1,11 +1,13 @@
 """Tokens of callers: a file that contains only their hashes and is reloaded when it changes.
 
 A token is `hr_<id>_<secret>` with 256 random bits, so a plain SHA-256 cannot be reversed. Each line of the
-file is one token as a JSON object. An unreadable file admits no token.
+file is one token as a JSON object. An unreadable file admits no token. Edits, for the command line, replace
+the whole file and hold a lock.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
@@ -13,13 +15,15 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from api.access.rights import Principal, Role
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest, NotAuthenticated, Unreachable
+from mirror.errors import ConfigError, HeadraceError, InvalidRequest, NotAuthenticated, NotFound, Unreachable
+from mirror.files import OF_OWNER, replace_file
 from mirror.model import bounds
 from mirror.model.bounds import shown
 from mirror.model.documents import parsed
@@ -209,3 +213,50 @@ class TokenFile:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def add_entry(path: Path, entry: TokenEntry) -> None:
+    """Append a token; create a missing file, readable only by its owner. Raises ConfigError."""
+    _edit(path, lambda lines: [*lines, entry.line()])
+
+
+def revoke(path: Path, identity: str) -> TokenEntry:
+    """Remove a token. Raises NotFound, ConfigError."""
+    found = read_entries(path).get(identity)
+    if found is None:
+        raise NotFound(
+            f"no token {shown(identity)} in {path}", advice="list the tokens with headrace token list"
+        )
+    _edit(path, lambda lines: [line for line in lines if line.strip() != found.line()])
+    if identity in read_entries(path):
+        raise ConfigError(f"cannot parse the entry of token {identity} in {path}; delete that line")
+    return found
+
+
+def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    try:
+        with _alone(path.parent):
+            lines: list[str] = []
+            if path.exists():
+                read_entries(path)
+                lines = path.read_text(encoding="utf-8").splitlines()
+            _replace(path, "".join(f"{line}\n" for line in change(lines)))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a lock against other commands that edit token files in this folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace the file atomically. A new one is readable only by its owner."""
+    mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
+    replace_file(path, text.encode(), mode)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from api.brooklin.refusals import BrooklinRefusal, RoutingRefusal, in_brooklins_words
-from api.restli import plain
+from api.brooklin.protocol import BrooklinRefusal, RoutingRefusal, in_brooklins_words
+from api.brooklin.restli import plain
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions
 from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, NotFound

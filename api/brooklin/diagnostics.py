@@ -1,23 +1,72 @@
-"""Status of the lanes of an instance at /diag: Brooklin's three content paths."""
+"""/health and /diag, compatible with Brooklin's clients: connectors, tasks and lanes of an instance."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from api.restli import CONNECTOR, OUR_CONNECTOR, plain
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+
+from api.brooklin.protocol import CollectionPage, RoutingRefusal, chosen_fields, collection, unsupported
+from api.brooklin.restli import CONNECTOR, OUR_CONNECTOR, datastream_to_restli, plain
+from api.fleet.all_instances import AllInstances
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.questions import FleetQuery
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.lane.progress import LaneProgress
+from mirror.model import bounds
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.wording import counted
+
+router = APIRouter(tags=["brooklin"])
+
+
+def connectors_of(
+    lanes: Sequence[LaneStatus],
+    datastreams: Sequence[Datastream],
+    address_of_cluster: Callable[[ClusterRef], str],
+) -> list[dict[str, Any]]:
+    """Return the tasks of an instance by connector. `datastreams`: all datastreams, as last read by the
+    instance."""
+    members: dict[GroupName, list[Datastream]] = {}
+    for datastream in datastreams:
+        members.setdefault(datastream.group, []).append(datastream)
+    tasks: dict[TaskName, list[LaneStatus]] = {}
+    for state in lanes:
+        tasks.setdefault(state.spec.task, []).append(state)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task, states in sorted(tasks.items()):
+        sharing = members.get(states[0].spec.key.group, [])
+        first = datastream_to_restli(sharing[0], address_of_cluster) if sharing else {}
+        connector = first.get("connectorName", OUR_CONNECTOR)
+        ends = {end: first[end]["connectionString"] for end in ("source", "destination") if sharing}
+        names = ",".join(one.name for one in sharing) or states[0].spec.key.group
+        task_health = {"name": task, "datastreams": names, **ends, **_state_of(states)}
+        found.setdefault(connector, []).append(task_health)
+    return [{"connectorName": name, "tasks": tasks_of} for name, tasks_of in found.items()]
+
+
+def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
+    """Return ERROR with the reason if a lane is paused or waiting; no status if no lane has started
+    copying."""
+    partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
+    still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
+    if still:
+        reason = f"{still[0].spec.key.partition}: {still[0].reason}"
+        return {**partitions, "statusCode": "ERROR", "statusMessage": reason}
+    if any(lane.phase is LanePhase.COPYING for lane in lanes):
+        return {**partitions, "statusCode": "OK", "statusMessage": "OK"}
+    return partitions
+
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
@@ -173,3 +222,77 @@ def _by_topic(found: Mapping[TopicPartition, int], shape: Callable[[dict[int, in
     for partition, value in sorted(found.items()):
         topics.setdefault(partition.topic, {})[partition.partition] = value
     return {topic: shape(values) for topic, values in topics.items()}
+
+
+_FINDERS: Final = {"status", "allStatus"}
+_TYPE: Final = "connector"
+_DEADLINE_SECONDS: Final = 10.0
+"""Time for an instance to read stored state from clusters."""
+
+
+@router.get("/health")
+async def health(services: ServicesDep, request: Request) -> dict[str, Any]:
+    """Return ServerHealth: connectors with their tasks on this instance. Makes no remote calls."""
+    status = services.status
+    lanes = [state for _, state in sorted(status.lanes.items())]
+    return chosen_fields(request.query_params)(
+        {
+            "clusterName": services.service_name,
+            "instanceName": status.name,
+            "connectors": connectors_of(lanes, status.datastreams, services.address_of_cluster),
+        }
+    )
+
+
+@router.get("/diag")
+async def diagnose(
+    services: ServicesDep, slow_calls: SlowCallsDep, reads: ReadsDep, fleet: FleetDep, request: Request
+) -> dict[str, Any]:
+    """Return a ServerComponentHealth: of this instance (`q=status`), or of all instances (`q=allStatus`)."""
+    query = request.query_params
+    finder = query.get("q")
+    if finder not in _FINDERS:
+        target = f"{request.url.path}?{request.url.query}"
+        raise unsupported("GET", target, request.headers)
+    kind, scope, content = (_parameter(query.get(name), name) for name in ("type", "scope", "content"))
+    if kind != _TYPE or scope not in connectors_known(services):
+        raise RoutingRefusal(f"Unknown component: {shown(kind)} {shown(scope)}")
+    page, chosen = CollectionPage.of(query), chosen_fields(query)
+    if finder == "allStatus":
+        live = await run_in_threadpool(reads.live)
+        element = await _of_all(AllInstances(services, fleet, live), scope, content, services)
+    else:
+        element = await slow_calls.run(lambda: status_element(scope, content, services))
+    return collection([chosen(element)], page, request.url.path, query)
+
+
+async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
+    """Return the status by instance; succeeded only if every instance did."""
+    replies = await instances.ask(
+        FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
+        lambda: status_element(scope, content, services),
+        element_read,
+    )
+    errors = {name: f"{one.state}: {one.reason}" for name, one in replies.items() if one.value is None}
+    answers = {name: one.value for name, one in replies.items() if one.value is not None}
+    errors |= {name: one["errorMessages"] for name, one in answers.items() if not one["succeeded"]}
+    status = {name: one["status"] for name, one in answers.items() if one["succeeded"]}
+    found = component_health(services, json.dumps(status) if status else "", json.dumps(errors))
+    return {**found, "succeeded": not errors}
+
+
+def _parameter(value: str | None, name: str) -> str:
+    if value is None:
+        raise RoutingRefusal(f"Parameter '{name}' is required")
+    return value
+
+
+DIAGNOSTICS: Final = "diagnostics"
+
+
+def element_read(value: Any) -> Mapping[str, Any]:
+    """Parse a ServerComponentHealth. Raises InvalidRequest."""
+    found = bounds.mapping("its diagnostics", value)
+    for name in ("succeeded", "status", "errorMessages"):
+        bounds.field(found, name)
+    return found

@@ -1,16 +1,95 @@
-"""Rules for every Rest.li request: protocol versions, headers, and names in paths."""
+"""Rules for every Rest.li request: protocol versions, headers, names in paths, collections, and errors in
+Rest.li's envelope with Brooklin's messages: clients evaluate the status, some also the message."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import quote
+from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-from api.brooklin.refusals import RoutingRefusal
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access.gate import LISTENER
+from api.http.problems import status_of
+from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, KeyReused, RefusedFields
+from mirror.model import bounds
 from mirror.model.bounds import shown
+
+_log = structlog.get_logger(__name__)
+_EXCEPTION: Final = "com.linkedin.restli.server.RestLiServiceException"
+STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
+    RefusedFields: HTTPStatus.BAD_REQUEST,
+    IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
+    KeyReused: HTTPStatus.CONFLICT,
+}
+"""Errors for which Brooklin's server returns another status than /v1."""
+
+
+class RoutingRefusal(HeadraceError):
+    """Rest.li itself rejects the request before Brooklin handles it. The message is Rest.li's."""
+
+    def __init__(self, message: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class BrooklinRefusal(HeadraceError):
+    """Brooklin rejects the request, with its message. `cause`: the reason, unless the message already
+    contains it."""
+
+    def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:
+        super().__init__(message)
+        self.status = status
+        self.cause = cause
+
+
+@contextmanager
+def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str = "") -> Iterator[None]:
+    """Convert errors of these kinds to BrooklinRefusal with the given messages; the status does not change.
+    `cause`: replaces the text of the error."""
+    try:
+        yield
+    except HeadraceError as error:
+        kind = next((kind for kind in words if isinstance(error, kind)), None)
+        if kind is None:
+            raise
+        raise BrooklinRefusal(words[kind], restli_status_of(error), cause or str(error)) from error
+
+
+def restli_status_of(error: HeadraceError) -> HTTPStatus:
+    """Return the HTTP status of an error on Brooklin's paths."""
+    if isinstance(error, RoutingRefusal | BrooklinRefusal):
+        return error.status
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), status_of(error))
+
+
+def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:
+    """Return the error in Rest.li's envelope, without a stack trace. The `id` in the message is also
+    logged."""
+    status, correlation = restli_status_of(error), secrets.token_hex(3)
+    _log.info("request refused", status=status.value, reason=str(error), id=correlation)
+    return {
+        "status": status.value,
+        "exceptionClass": _EXCEPTION,
+        "message": _words(error, instance, correlation),
+    }
+
+
+def _words(error: HeadraceError, instance: str, correlation: str) -> str:
+    if isinstance(error, RoutingRefusal):
+        return error.message
+    cause = error.cause if isinstance(error, BrooklinRefusal) else "None"
+    return f"msg={error}; cause={cause}; instance={instance}; id={correlation};"
+
 
 VERSION: Final = "X-RestLi-Protocol-Version"
 METHOD: Final = "X-RestLi-Method"
@@ -107,3 +186,156 @@ def unknown(method: str, kind: str, target: str) -> RoutingRefusal:
     return RoutingRefusal(
         f"{method} operation named {kind} not supported on resource '{resource}' URI: '{target}'"
     )
+
+
+class SpokenVersions:
+    """ASGI middleware that rejects unsupported requests with `refuse` and adds the version to responses.
+    Other paths pass without overhead."""
+
+    def __init__(self, app: ASGIApp, refuse: Callable[[Request, HeadraceError], Awaitable[Response]]) -> None:
+        self._app = app
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http" or not is_brooklins(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def with_version(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[VERSION] = protocol_of(request.headers).spoken
+            await send(message)
+
+        try:
+            check_call(request.headers)
+        except RoutingRefusal as error:
+            answer = await self._refuse(request, error)
+            await answer(scope, receive, with_version)
+        else:
+            await self._app(scope, receive, with_version)
+
+
+class BrooklinSurface:
+    """ASGI application that marks requests to Brooklin's paths with this listener and passes them on; other
+    paths return 404."""
+
+    def __init__(self, app: ASGIApp, listener: str) -> None:
+        self._app = app
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            return
+        if is_brooklins(scope["path"]):
+            state = {**scope.get("state", {}), LISTENER: self._listener}
+            await self._app({**scope, "state": state}, receive, send)
+            return
+        answer = PlainTextResponse("this listener serves only Brooklin's interface", HTTPStatus.NOT_FOUND)
+        await answer(scope, receive, send)
+
+
+_USUAL_COUNT: Final = 10
+"""Count that Rest.li reports for a request without one, although Brooklin then returns all elements."""
+_DEEPEST: Final = 20
+Mask = dict[str, "Mask | None"]
+"""Requested fields, each with the requested fields within it; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionPage:
+    """Requested part of a collection. `count` None: everything from `start`."""
+
+    start: int = 0
+    count: int | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> CollectionPage:
+        """Parse a query. Raises RoutingRefusal for invalid numbers."""
+        start, count = _number(query, "start"), _number(query, "count")
+        return cls(start or 0, count)
+
+    def of_all(self, elements: Sequence[Any]) -> Sequence[Any]:
+        """Return the elements of this page."""
+        end = None if self.count is None else self.start + self.count
+        return elements[self.start : end]
+
+
+def collection(
+    elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the response for one page of elements. A full page implies a next one."""
+    count = _USUAL_COUNT if page.count is None else page.count
+    paging: dict[str, Any] = {"start": page.start, "count": count}
+    if count:
+        links = []
+        if page.start:
+            links.append(_link("prev", max(0, page.start - count), count, path, query))
+        if len(elements) == count:
+            links.append(_link("next", page.start + count, count, path, query))
+        paging["links"] = links
+    return {"elements": list(elements), "paging": paging}
+
+
+def chosen_fields(query: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the projection requested by `fields=name,source:(connectionString)`. Raises RoutingRefusal."""
+    text = query.get("fields", "")
+    if not text:
+        return lambda document: document
+    mask, rest = _mask(text, 0)
+    if rest:
+        raise _unreadable(text)
+    return lambda document: _masked(document, mask)
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if text.startswith("-"):
+        raise RoutingRefusal("start/count parameters must be non-negative")
+    try:
+        return bounds.digits(name, text, 0, bounds.LARGEST_PARTITION)
+    except InvalidRequest as error:
+        raise RoutingRefusal(f"Invalid value for parameter '{name}': {error.message}") from error
+
+
+def _link(rel: str, start: int, count: int, path: str, query: Mapping[str, str]) -> dict[str, str]:
+    others = {key: value for key, value in query.items() if key not in {"start", "count"}}
+    parameters = urlencode({"start": start, "count": count, **others}, quote_via=quote)
+    return {"rel": rel, "type": "application/json", "href": f"{path}?{parameters}"}
+
+
+def _mask(text: str, depth: int) -> tuple[Mask, str]:
+    """Parse names up to the end or a closing bracket, and return them with the remaining text."""
+    found: Mask = {}
+    while depth <= _DEEPEST:
+        end = next((at for at, one in enumerate(text) if one in ",:()"), len(text))
+        name, rest = text[:end], text[end:]
+        if not name:
+            break
+        found[name] = None
+        if rest.startswith(":("):
+            found[name], rest = _mask(rest[2:], depth + 1)
+            if not rest.startswith(")"):
+                break
+            rest = rest[1:]
+        if not rest.startswith(","):
+            return found, rest
+        text = rest[1:]
+    raise _unreadable(text)
+
+
+def _masked(document: dict[str, Any], mask: Mask) -> dict[str, Any]:
+    left = {}
+    for name, value in document.items():
+        if name in mask:
+            inner = mask[name]
+            left[name] = _masked(value, inner) if inner is not None and isinstance(value, dict) else value
+    return left
+
+
+def _unreadable(text: str) -> RoutingRefusal:
+    return RoutingRefusal(f"Invalid value for parameter 'fields': {bounds.shown(text)}")

@@ -1,16 +1,14 @@
-"""Responses about all instances, combined from the replies of each."""
+"""Queries of all instances for one response, or of the leader alone, from any instance."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from api.fleet.answers import GROUP, HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
 from api.fleet.questions import AnswerState, Fleet, FleetQuery, InstanceResponse
-from api.schemas.lanes import LaneAnswer, LanesAnswer
-from api.schemas.status import HealthAnswer, InstanceStateAnswer
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.errors import NotFound
@@ -28,7 +26,7 @@ class AllInstances:
         self, services: Services, fleet: Fleet, live: Sequence[LiveInstance], only: str | None = None
     ) -> None:
         me = services.status.name
-        self._services = services
+        self.services = services
         self._fleet = fleet
         self._names = tuple(dict.fromkeys([*(one.name for one in live), me]))
         if only is not None:
@@ -36,24 +34,6 @@ class AllInstances:
             if not self._names:
                 raise NotFound(f"unknown instance {shown(only)}", advice="/v1/instances lists all instances")
         self._others = [one for one in live if one.name != me and one.name in self._names]
-
-    async def lanes(
-        self, group: str | None = None
-    ) -> Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]:
-        """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
-        copied."""
-        if group is None:
-            return await self.ask(FleetQuery(LANES), lambda: own_lanes(self._services), lanes_read)
-
-        def read(value: Any) -> list[LaneAnswer]:
-            return [one for one in lanes_read(value) if one.datastream == group]
-
-        query = FleetQuery(LANES, {GROUP: group})
-        return await self.ask(query, lambda: own_lanes(self._services, group), read)
-
-    async def health(self) -> Mapping[InstanceName, InstanceResponse[HealthAnswer]]:
-        """Return the health of each instance."""
-        return await self.ask(FleetQuery(HEALTH), lambda: own_health(self._services), health_read)
 
     async def ask(
         self,
@@ -63,7 +43,7 @@ class AllInstances:
     ) -> Mapping[InstanceName, InstanceResponse[_T]]:
         """Return the replies of all queried instances in the order of their arrival. `own`: computes the
         reply of this instance; `query`: query to the other instances; `read`: parses a reply."""
-        me = self._services.status.name
+        me = self.services.status.name
         replies = {one.instance: one for one in await self._fleet.ask(self._others, query, read)}
         if me in self._names:
             replies[me] = InstanceResponse(
@@ -72,14 +52,44 @@ class AllInstances:
         return {name: replies[name] for name in self._names}
 
 
-def lanes_answer(replies: Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]) -> LanesAnswer:
-    """Return the lanes of all instances, and the state of each query."""
-    return LanesAnswer(
-        instances=[state_answer(reply) for reply in replies.values()],
-        lanes=[lane for reply in replies.values() for lane in reply.value or ()],
-    )
+@dataclass(frozen=True, slots=True)
+class LeadersAnswer(Generic[_T]):
+    """Response of the leader. `value` is None if it did not respond; `reason` is the cause. `leader` None: no
+    known leader."""
+
+    leader: InstanceName | None
+    value: _T | None = None
+    reason: str = ""
 
 
-def state_answer(reply: InstanceResponse[Any]) -> InstanceStateAnswer:
-    """Return the state of the query to one instance."""
-    return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
+def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
+    """Return the leader, or None if this instance knows of none. `live`: live instances in order of
+    arrival."""
+    mine = services.status.name
+    if services.status.is_leading:
+        return mine
+    first = next((one.name for one in live), None)
+    return None if first == mine else first
+
+
+async def ask_leader(
+    services: Services,
+    fleet: Fleet,
+    live: Sequence[LiveInstance],
+    query: FleetQuery,
+    own: Callable[[], _T | None],
+    read: Callable[[Any], _T | None],
+) -> LeadersAnswer[_T]:
+    """Query only the leader, as `AllInstances.ask` does. `own` and `read` return None if the instance is not
+    the leader."""
+    leader = leader_of(services, live)
+    if leader is None:
+        return LeadersAnswer(None, None, "no leader yet")
+    question = AllInstances(services, fleet, live, leader)
+    replies = await question.ask(query, own, read)
+    reply = replies[leader]
+    if reply.state is not AnswerState.ANSWERED:
+        return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")
+    if reply.value is None:
+        return LeadersAnswer(leader, None, f"{leader} is not the leader")
+    return LeadersAnswer(leader, reply.value)

@@ -3,30 +3,137 @@
 While ZooKeeper responds, a read reflects every change that this instance has acknowledged, and changes by
 others after ZooKeeper's replication delay. Otherwise a read returns the cached state, and the response has
 two more headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then
-(RFC 9111). Of several reads the oldest determines both.
+(RFC 9111). Of several reads the oldest determines both. The cache is refreshed periodically, so that it is
+current even without requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
 
+import structlog
+from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 
-from api.fleet.memory import CachedValue, StateMemory
 from api.services import Services
 from mirror.coordination.operations.operation import Operation
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
-from mirror.errors import DamagedState, NotFound
+from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable
 from mirror.instance.loads.assessments import Assessment
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice
+from mirror.ports import Clock
 
 _T = TypeVar("_T")
+_AWAY: Final = (Unreachable, SessionLost)
+_AT_ONCE: Final = 8
+_LOOK_SECONDS: Final = 0.1
+"""Interval of checks whether ZooKeeper still responds, while waiting for a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedValue(Generic[_T]):
+    """A value read from ZooKeeper. `as_of_ms`: start of the read; the value includes all earlier writes.
+    `is_now`: True if it was read for this request."""
+
+    value: _T
+    as_of_ms: int
+    is_now: bool = True
+
+
+class StateMemory:
+    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: returns whether ZooKeeper
+    responded last, without a request."""
+
+    def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._is_answering = is_answering
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "reads")
+        self._last: dict[str, CachedValue[Any]] = {}
+        self._parts: dict[str, dict[str, CachedValue[Any]]] = {}
+
+    def read(self, kind: str, ask: Callable[[], _T]) -> CachedValue[_T]:
+        """Return the current value, or while ZooKeeper is down the cached one. Raises the errors of `ask`;
+        Unreachable and SessionLost only without a cached value."""
+        as_of_ms = self._clock.now_ms()
+        last = self._last.get(kind)
+        try:
+            value = self._answer(ask, last is not None)
+        except _AWAY:
+            if last is None:
+                raise
+            return replace(last, is_now=False)
+        seen = CachedValue(value, as_of_ms)
+        with self._lock:
+            newer = self._last.get(kind)
+            if newer is None or newer.as_of_ms <= as_of_ms:
+                self._last[kind] = seen
+                parts = self._parts.get(kind, {})
+                self._parts[kind] = {name: one for name, one in parts.items() if one.as_of_ms > as_of_ms}
+        return seen
+
+    def read_part(
+        self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
+    ) -> CachedValue[_T]:
+        """Same for a value that is also part of a kind. `part` finds it in the cached value of that kind, and
+        raises LookupError if it is missing, which does not mean that it is missing in ZooKeeper now."""
+        as_of_ms = self._clock.now_ms()
+        known = self._known_part(kind, name, part)
+        try:
+            value = self._answer(ask, known is not None)
+        except _AWAY:
+            if known is None:
+                raise
+            return replace(known, is_now=False)
+        return self.note_part(kind, name, value, as_of_ms)
+
+    def note_part(self, kind: str, name: str, value: _T, as_of_ms: int) -> CachedValue[_T]:
+        """Cache a value that was read on its own or just written, without reading the whole kind."""
+        seen = CachedValue(value, as_of_ms)
+        with self._lock:
+            parts = self._parts.setdefault(kind, {})
+            if name not in parts or parts[name].as_of_ms <= as_of_ms:
+                parts[name] = seen
+        return seen
+
+    def _known_part(self, kind: str, name: str, part: Callable[[Any], _T]) -> CachedValue[_T] | None:
+        last, alone = self._last.get(kind), self._parts.get(kind, {}).get(name)
+        if alone is not None and (last is None or alone.as_of_ms >= last.as_of_ms):
+            return alone
+        if last is None:
+            return None
+        try:
+            return replace(last, value=part(last.value))
+        except LookupError:
+            return None
+
+    def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
+        """Return the result of `ask`, executed in another thread because ZooKeeper may take as long as a
+        session timeout. With a cached value, stop waiting once ZooKeeper is known to be down."""
+        if has_another and not self._is_answering():
+            raise _unreachable()
+        answer: Future[_T] = self._threads.submit(ask)
+        while not wait([answer], _LOOK_SECONDS).done:
+            if has_another and not self._is_answering():
+                answer.cancel()
+                raise _unreachable()
+        return answer.result()
+
+
+def _unreachable() -> Unreachable:
+    return Unreachable("ZooKeeper does not respond", advice="retry when it is available")
+
+
 AS_OF: Final = "As-Of-Ms"
 AGE: Final = "Age"
 _EVENTS_KEPT: Final = 1_000
@@ -115,7 +222,7 @@ class Reads:
             _OPERATIONS,
             identity,
             lambda: ask(identity),
-            lambda known: {one.identity: one for one in known}[identity],
+            lambda known: {one.id: one for one in known}[identity],
         )
         return self._taken(seen)
 
@@ -164,3 +271,33 @@ def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefini
     readable: list[StoredDatastream] = [one for one in known.readable if one.datastream.name == name]
     damaged: list[DamagedDefinition] = [one for one in known.damaged if one.name == name]
     return (readable or damaged)[0]
+
+
+_log = structlog.get_logger(__name__)
+OFTEN_SECONDS: Final = 5.0
+SELDOM_SECONDS: Final = 60.0
+
+
+@contextmanager
+def kept_up(app: FastAPI) -> Iterator[None]:
+    """Refresh the application's cache immediately and then periodically, in daemon threads."""
+    ended = threading.Event()
+    often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))
+    for read, seconds in ((often.refresh, OFTEN_SECONDS), (seldom.refresh_events, SELDOM_SECONDS)):
+        threading.Thread(
+            target=_repeat, args=(read, seconds, ended), name="reads-upkeep", daemon=True
+        ).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _repeat(read: Callable[[], None], seconds: float, ended: threading.Event) -> None:
+    while True:
+        try:
+            read()
+        except HeadraceError as error:
+            _log.info("cannot refresh the cached state", reason=str(error))
+        if ended.wait(seconds):
+            return

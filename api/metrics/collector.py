@@ -1,9 +1,12 @@
-"""Prometheus metrics of an instance, read from its status on each scrape."""
+"""Prometheus metrics of an instance, read from its status on each scrape.
+
+Further collectors report the leader's sizing advice and the validity of certificates.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -11,22 +14,21 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.metrics.movement import movement_metrics
-from api.metrics.partitions import partition_metrics
-from api.metrics.timestamps import timestamp_offsets
-from api.metrics.uncopied_partitions import uncopied_metrics
-from api.services import InstanceStatus
-from api.settings import MetricSettings
+from api.metrics.movement import movement_metrics, uncopied_metrics
+from api.metrics.partitions import MetricSettings, partition_metrics, timestamp_offsets
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.watch import LoadStatus
+from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.sizing.advice import Advice, PastNeed
 from mirror.ports import Clock
+from mirror.tls import CertificateValidity
 from mirror.worker.protocol import TaskSums
 
 _FEW: Final = MetricSettings()
@@ -37,8 +39,10 @@ class InstanceCollector(Collector):
     """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
     limit the number of partitions with their own series."""
 
-    def __init__(self, status: InstanceStatus, clock: Clock, settings: MetricSettings = _FEW) -> None:
-        self._status = status
+    def __init__(
+        self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
+    ) -> None:
+        self._snapshot = snapshot
         self._clock = clock
         self._settings = settings
         self._version = version("headrace")
@@ -49,7 +53,7 @@ class InstanceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of one scrape."""
-        status = self._status
+        status = self._snapshot()
         yield _build_info(self._version, status.data_planes)
         yield _gauge("headrace_leader", "1 if this instance is the leader", float(status.is_leading))
         yield _gauge(
@@ -305,3 +309,112 @@ def _latency(sums: tuple[TaskSums, ...]) -> Metric:
         total = sum(one[name] / SUMMED[name].divisor for one in named for name in _STAGES)
         family.add_metric([group], list(zip(bounds, accumulate(counts), strict=True)), sum_value=total)
     return family
+
+
+_HOUR_SECONDS: Final = 3_600
+
+
+class AdviceCollector(Collector):
+    """Series of the current advice, omitted if unknown rather than 0. `current`: advice of this instance,
+    None if it does not lead."""
+
+    def __init__(self, current: Callable[[], Advice | None]) -> None:
+        self._current = current
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe no metrics before a scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        found = self._current()
+        for name, (text, value) in _values(found).items():
+            family = GaugeMetricFamily(f"headrace_{name}", f"{text}; reported by the leader")
+            if value is not None:
+                family.add_metric([], float(value))
+            yield family
+
+
+def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
+    """Return help text and value by name."""
+    peak = found.peak if found is not None else None
+    return {
+        "required_tasks": ("tasks needed by the service now", found.required_tasks if found else None),
+        "required_instances": (
+            "instances needed by the service now",
+            found.required_instances if found else None,
+        ),
+        "required_tasks_at_least": (
+            "tasks needed now by the datastreams with a known need",
+            found.tasks_at_least if found else None,
+        ),
+        "required_instances_at_least": (
+            "instances needed now by the datastreams with a known need",
+            found.instances_at_least if found else None,
+        ),
+        "peak_required_tasks": (
+            "tasks needed in the peak hour of the forecast, at its upper bound",
+            peak.most_tasks if peak else None,
+        ),
+        "peak_required_instances": (
+            "instances needed in the peak hour of the forecast",
+            found.peak_instances if found else None,
+        ),
+        "staying_instances": (
+            "live instances that are not leaving",
+            found.instances if found else None,
+        ),
+        **_past("day", found.past_day if found else None),
+        **_past("week", found.past_week if found else None),
+        "advice_timestamp_seconds": (
+            "time at which the advice was computed",
+            found.computed_ms / 1000 if found else None,
+        ),
+    }
+
+
+def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
+    """Return help text and value of the need in a past period, named `span`."""
+    return {
+        f"past_{span}_known_seconds": (
+            f"seconds of the last {span} with known loads of all datastreams",
+            need.hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_task_seconds": (
+            "task-seconds of the current number of tasks over that time",
+            need.task_hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_peak_task_seconds": (
+            "task-seconds of the need of the busiest hour over that time",
+            need.peak_task_hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_needed_task_seconds": (
+            "task-seconds needed over that time, for each hour by its mean load",
+            need.needed_task_hours * _HOUR_SECONDS if need else None,
+        ),
+    }
+
+
+class CertificateCollector(Collector):
+    """Validity of the files as they are at a scrape: they may be replaced at any time."""
+
+    def __init__(self, certificates: Callable[[], Iterable[CertificateValidity]], clock: Clock) -> None:
+        self._certificates = certificates
+        self._clock = clock
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe no metrics before a scrape."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of one scrape."""
+        family = GaugeMetricFamily(
+            "headrace_certificate_expires_in_seconds",
+            "seconds until a certificate file expires, negative afterwards; no sample for an unreadable file",
+            labels=["setting"],
+        )
+        for one in self._certificates():
+            left = one.seconds_left(self._clock.now_ms())
+            if left is not None:
+                family.add_metric([one.setting], left)
+        yield family

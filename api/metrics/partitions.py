@@ -1,4 +1,4 @@
-"""Series by partition: of all partitions, or of the most important ones."""
+"""Series by partition or topic: of all, or of the most important ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from heapq import nlargest
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
+from pydantic import Field
 
-from api.settings import MetricSettings
 from mirror.instance.workers.lane_table import LaneStatus
+from mirror.options import Settings
 
 _LABELS: Final = ("datastream", "task", "topic", "partition")
 _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]] = (
@@ -36,6 +37,24 @@ _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]]
 )
 
 
+def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
+    """Return the most delayed lanes and the busiest lanes, without duplicates."""
+    known = [lane for lane in lanes if lane.rate is not None]
+    late = nlargest(number, (one for one in known if one.lag[1]), key=lambda one: one.lag[1] or 0)
+    busy = nlargest(number, known, key=lambda one: one.rate.bytes_per_second if one.rate else 0.0)
+    return tuple({one.spec.key: one for one in (*late, *busy)}.values())
+
+
+class MetricSettings(Settings):
+    """Series per partition on `/metrics`; all other series are per datastream or task."""
+
+    every_partition: bool = False
+    """Export four series for every partition of this instance."""
+    top_partitions: int = Field(default=20, ge=0, le=10_000)
+    """Number of partitions with their own series otherwise: this many with the oldest waiting record, and
+    this many with the most bytes."""
+
+
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:
     """Yield metrics by partition; unknown values have no series. The number of partitions without series
     shows that a sum over an incomplete list is incomplete."""
@@ -55,9 +74,22 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
     )
 
 
-def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
-    """Return the most delayed lanes and the busiest lanes, without duplicates."""
-    known = [lane for lane in lanes if lane.rate is not None]
-    late = nlargest(number, (one for one in known if one.lag[1]), key=lambda one: one.lag[1] or 0)
-    busy = nlargest(number, known, key=lambda one: one.rate.bytes_per_second if one.rate else 0.0)
-    return tuple({one.spec.key: one for one in (*late, *busy)}.values())
+def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> Metric:
+    """Return the largest offset of each topic with wrong timestamps, limited to the topics with the largest
+    ones."""
+    family = GaugeMetricFamily(
+        "headrace_timestamp_offset_seconds",
+        "seconds by which timestamps of the topic are ahead of the arrival of its records at the source,"
+        " negative if they are behind; no sample if they are right or unknown",
+        labels=["datastream", "topic"],
+    )
+    worst: dict[tuple[str, str], float] = {}
+    for lane in lanes:
+        offset = lane.timestamp_offset_seconds
+        key = lane.spec.key
+        if offset and abs(offset) > abs(worst.get((key.group, key.partition.topic), 0.0)):
+            worst[key.group, key.partition.topic] = offset
+    most = len(worst) if settings.every_partition else settings.top_partitions
+    for (group, topic), offset in nlargest(most, worst.items(), key=lambda item: abs(item[1])):
+        family.add_metric([group, topic], offset)
+    return family

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from api.restli import RestliConfiguration, datastream_from_restli
+from api.brooklin.restli import RestliConfiguration, datastream_from_restli
 from mirror.coordination.brooklin import (
     PAUSED_PARTITIONS,
     BrooklinCluster,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from api.calls.cluster_turns import ANSWER_SECONDS, ClusterTurns
+from api.http.slow_calls import ANSWER_SECONDS, ClusterTurns
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from headrace.settings import HeadraceSettings

@@ -96,7 +96,7 @@ def reference(
     """Print the reference of all settings as Markdown."""
     if rest:
         from api.app import described_app
-        from api.openapi.reference import rest_reference
+        from api.http.openapi_pages import rest_reference
 
         text = rest_reference(described_app().openapi())
     elif metrics:

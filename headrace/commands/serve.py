@@ -48,7 +48,7 @@ def serve(
 ) -> None:
     """Run an instance of the service until SIGTERM or SIGINT."""
     from api.app import create_app
-    from api.fleet.upkeep import kept_up
+    from api.fleet.reads import kept_up
     from headrace.console.files import write_file
     from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
@@ -141,7 +141,7 @@ def _leaders_threads(
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Return functions that start and stop the threads of a leader: the sizing advice, and the instance's own
     monitor if it is enabled."""
-    from api.metrics.advice import AdviceCollector
+    from api.metrics.collector import AdviceCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     threads: list[LeaderMonitor | ForesightThread] = [built.foresight]

@@ -152,7 +152,7 @@ def progress(
     config: ConfigOption = None,
 ) -> None:
     """Show stored checkpoints, offset classes, maps and gaps."""
-    from api.schemas.progress import LaneProgressAnswer
+    from api.resources.partitions.progress import LaneProgressAnswer
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json, print_table
     from mirror.jobs.stored_lanes import stored_lanes

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from api.fleet.lanes_now import LanesNow
-from api.fleet.movements import FleetMovements
+from api.resources.lanes import LanesNow
+from api.resources.movement import FleetMovements
 from api.services import Services
 from headrace.console.client import RestClient
 from headrace.errors import requirements_of

@@ -12,10 +12,9 @@ import h11
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from api.access.settings import LimitSettings
-from api.calls.answer_headers import SAFE_HEADERS
-from api.errors import LegibleJson
-from api.schemas.problems import PROBLEM_TYPE
+from api.access.listener_settings import LimitSettings
+from api.http.middleware import SAFE_HEADERS
+from api.http.problems import PROBLEM_TYPE, LegibleJson
 
 _TOO_MANY: Final = "too many connections"
 _FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})

@@ -13,9 +13,9 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from api.access.settings import LimitSettings, TlsSettings
+from api.access.listener_settings import LimitSettings, TlsSettings
 from api.app import end_streams
-from api.brooklin.surface import BrooklinSurface
+from api.brooklin.protocol import BrooklinSurface
 from api.settings import ApiSettings
 from headrace.process.access import BROOKLIN
 from headrace.process.tls import of_listener, protocol_of

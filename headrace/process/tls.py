@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from api.access.gate import SUBJECT
-from api.access.settings import LimitSettings, TlsSettings
+from api.access.listener_settings import LimitSettings, TlsSettings
 from headrace.process.connections import BoundedProtocol
 from mirror.errors import ConfigError
 from mirror.tls import ReloadingContext

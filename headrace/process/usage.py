@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from api.services import ProcessUsage
+from api.services import ProcessReport, ProcessUsage
+from headrace.plug_ins.names import PlugInNames
 
 _PROC: Final = Path("/proc")
 _LEAST_SECONDS: Final = 2.0
@@ -68,3 +69,15 @@ class UsageMeter:
                 yield from map(int, listed.read_text(encoding="ascii").split())
         except (OSError, ValueError):
             return
+
+
+class ProcessReporter:
+    """Reports the usage of a process and its children, and the plug-ins that it can use. Thread-safe."""
+
+    def __init__(self, meter: UsageMeter, plug_ins: PlugInNames) -> None:
+        self._meter = meter
+        self._plug_ins = plug_ins
+
+    def __call__(self) -> ProcessReport:
+        """Return the current report."""
+        return ProcessReport(self._meter.look(), self._plug_ins.strategies, self._plug_ins.load_providers)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Final
 
-import api.brooklin.refusals
-import api.errors
-import api.restli
+import api.access.origins
+import api.brooklin.protocol
+import api.brooklin.restli
+import api.http.problems
 import mirror.errors
 import mirror.instance.background_calls
 import mirror.worker.process
@@ -45,11 +46,16 @@ _SECTIONS: Final[Mapping[str, tuple[ModuleType, ...]]] = {
         mirror.instance.background_calls,
         mirror.worker.process,
     ),
-    "REST interface": (api.errors, api.restli, api.brooklin.refusals),
+    "REST interface": (
+        api.http.problems,
+        api.access.origins,
+        api.brooklin.restli,
+        api.brooklin.protocol,
+    ),
     "Alert receivers": (monitor.alerts.deliveries.ports,),
     "Servers of `headrace stack`": (stack.errors,),
 }
-_IN_BROOKLINS_WORDS: Final = (api.brooklin.refusals.RoutingRefusal, api.brooklin.refusals.BrooklinRefusal)
+_IN_BROOKLINS_WORDS: Final = (api.brooklin.protocol.RoutingRefusal, api.brooklin.protocol.BrooklinRefusal)
 """Errors that carry the status of Brooklin's server."""
 
 Kind = type[HeadraceError] | type[stack.errors.StackError]
@@ -95,11 +101,11 @@ def _row(kind: Kind) -> str:
 
 
 def _status(kind: type[HeadraceError]) -> str:
-    """Return the HTTP status of an error class, like `api.errors.status_of` for an instance."""
+    """Return the HTTP status of an error class, like `api.http.problems.status_of` for an instance."""
     if kind in _IN_BROOKLINS_WORDS:
         return "Brooklin's"
-    status = _nearest(kind, api.errors.STATUS)
-    theirs = _nearest(kind, api.brooklin.refusals.STATUS) or status
+    status = _nearest(kind, api.http.problems.STATUS)
+    theirs = _nearest(kind, api.brooklin.protocol.STATUS) or status
     return f"{status}" if theirs == status else f"{status}; Brooklin's paths: {theirs}"
 
 

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from api.metrics.advice import AdviceCollector
-from api.metrics.certificates import CertificateCollector
-from api.metrics.collector import InstanceCollector
-from api.services import ProcessUsage
+from api.metrics.collector import AdviceCollector, CertificateCollector, InstanceCollector
 from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
-from mirror.coordination.stores.problems import Problem
-from mirror.instance.health import HealthCondition
-from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads
-from mirror.instance.loads.watch import LoadStatus
-from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
-from mirror.instance.workers.supervisor import WorkerCount
-from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.load import LoadSource
-from mirror.model.metrics import Drops
-from mirror.model.movement.clock_skew import ClockSkew
-from mirror.worker.protocol import TaskSums
+from mirror.instance.snapshot import InstanceSnapshot
 from monitor.alerts.metrics import AlertMetrics
 from pmp.job.metrics import JobMetrics
 
@@ -72,12 +55,6 @@ _UNITS: Final = (
 )
 
 
-_NOBODY: Final = InstanceName("")
-_NO_EPOCH: Final = Epoch(0)
-_NO_USAGE: Final = ProcessUsage()
-_NO_WORKERS: Final = WorkerCount(0, 0, 0)
-
-
 @dataclass(frozen=True)
 class DescribedMetric:
     """A metric. `name`: name in Prometheus; `kind`: its type; `labels`: labels of every series."""
@@ -92,39 +69,6 @@ class DescribedMetric:
         """Unit according to the name; empty for plain numbers."""
         stem = self.name.removesuffix("_total")
         return next((unit for ending, unit in _UNITS if stem.endswith(ending)), "")
-
-
-@dataclass(frozen=True)
-class _Nothing:
-    """An instance that has just started. Satisfies `api.services.InstanceStatus`."""
-
-    name: InstanceName = _NOBODY
-    usage: ProcessUsage = _NO_USAGE
-    is_leading: bool = False
-    epoch: Epoch = _NO_EPOCH
-    lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
-    in_time: LanesInTime = NONE_IN_TIME
-    task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
-    throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
-    clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
-    illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
-    strategies: tuple[str, ...] = ()
-    load_providers: tuple[str, ...] = ()
-    drops: Mapping[str, Drops] = field(default_factory=dict)
-    data_planes: frozenset[str] = frozenset()
-    workers: WorkerCount = _NO_WORKERS
-    conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
-    readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
-    problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
-    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
-    load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
-    uncopied: Sequence[UncopiedLane] = ()
-    assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
-    datastreams: tuple[Datastream, ...] = ()
-    has_died: bool = False
-
-    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """Return None."""
 
 
 def metrics_reference() -> str:
@@ -147,7 +91,7 @@ def described() -> Mapping[str, Sequence[DescribedMetric]]:
     """Return every metric, by exporter."""
     clock = SystemClock()
     collectors = (
-        InstanceCollector(_Nothing(), clock),
+        InstanceCollector(InstanceSnapshot, clock),
         CertificateCollector(tuple, clock),
         AdviceCollector(lambda: None),
     )

@@ -52,7 +52,7 @@ class Operations:
         if known is not None or not identity.startswith("s"):
             return known
         halts = (halting(datastream) for datastream in definitions.datastreams)
-        return next((halt for halt in halts if halt is not None and halt.identity == identity), None)
+        return next((halt for halt in halts if halt is not None and halt.id == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
         """Return the known operations by id.
@@ -64,11 +64,11 @@ class Operations:
         running = [halt for halt in halts if halt is not None and halt.state is OperationState.RUNNING]
         queued = [waiting(one) for one in self._requests.waiting()]
         over = self._outcomes.newest(self._clock.now_ms())
-        found = {one.identity: one for one in (*reversed(over), *queued, *running)}
+        found = {one.id: one for one in (*reversed(over), *queued, *running)}
         return {identity: one for identity, one in found.items() if OPERATION_ID.fullmatch(identity)}
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
     """Return a sort key; operations without a time are still in progress."""
     moments = [one for one in (operation.created_ms, operation.finished_ms) if one is not None]
-    return not moments, moments[0] if moments else 0, operation.identity
+    return not moments, moments[0] if moments else 0, operation.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
+from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from assigner.planner import LoadPlanner
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from api.histories.schemas import LoadHistoryAnswer
-from api.loads.advice import AdviceAnswer
-from api.overview.schemas import DatastreamGlance, OverviewAnswer
+from api.resources.advice import AdviceAnswer
+from api.resources.overview import DatastreamGlance, OverviewAnswer
+from api.resources.partitions.histories import LoadHistoryAnswer
 from tests.browser.served import served
 from tests.fakes.site import Site
 

@@ -19,8 +19,7 @@ import httpx
 import pytest
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry, revoke
-from api.access.tokens import new_token
+from api.access.tokens import add_entry, new_token, revoke
 from headrace.console.escapes import visible_lines
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID
 from fastapi.routing import APIRoute
 
-from api.endpoints import brooklin, diagnostics
+from api.brooklin import diagnostics, endpoints
 from headrace.process.machine_code import found as compiled_rooms
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
@@ -42,7 +42,7 @@ JAVA: Final = {VERSION: "2.0.0", "X-LI-R2-W-MsgType": "REST"}
 
 BROOKLINS: Final = {
     (method, route.path.replace(":path", ""))
-    for router in (brooklin.router, diagnostics.router)
+    for router in (endpoints.router, diagnostics.router)
     for route in router.routes
     if isinstance(route, APIRoute)
     for method in route.methods or ()

@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
-from api.access.tokens import new_token
+from api.access.tokens import add_entry, new_token
 from stack.kafka import KafkaCluster
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic

@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
-from api.access.tokens import new_token
+from api.access.tokens import add_entry, new_token
 from headrace.console.client import RestClient
 from headrace.console.settings import ClientSettings
 from stack.ports import free_ports

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 import httpx
@@ -10,12 +12,11 @@ from fastapi import FastAPI
 
 from api.access.gate import AccessMethods
 from api.app import create_app
-from api.calls.cluster_turns import ClusterTurns
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery, no_history
-from api.services import Services
+from api.http.slow_calls import ClusterTurns
+from api.services import LatencyHistoryQuery, LoadHistoryQuery, Services, no_history
 from headrace.clusters.directory import ClusterDirectory
-from headrace.instance_status import RunningStatus
 from headrace.plug_ins.names import PlugInNames
+from headrace.process.usage import ProcessReporter, UsageMeter
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import MonitorActions
 from mirror.control.operations import Operations
@@ -28,6 +29,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
 from mirror.instance.loads.advice_store import AdviceStore
+from mirror.instance.snapshot import RunningInstance
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
@@ -133,15 +135,15 @@ class Site:
                 ActingStore(self.session, stores.requests, self.clock), stores.membership.live, self.clock
             ),
             problems=self.leader.stores.problems,
-            status=RunningStatus(
+            snapshot=RunningInstance(
                 InstanceName(name),
                 self.follower.follower,
                 self.follower.workers,
                 self.leader.leader,
                 self.health,
                 self.leader.memory,
-                PlugInNames(self.clock.monotonic),
-            ),
+            ).snapshot,
+            process=ProcessReporter(UsageMeter(os.getpid(), monotonic), PlugInNames(self.clock.monotonic)),
             events=self.leader.events,
             clock=self.clock,
             plan=lambda: self.leader.stores.plans.read(NO_PLAN).plan,

@@ -291,7 +291,7 @@ class Simulation:
     def _judge_outcomes(self) -> None:
         """Check that every request has one outcome, which names an existing plan."""
         found = OutcomeStore(self.admin).newest(self.clock.now_ms())
-        asked = sorted(one.identity for one in found if one.kind in {"move", "rebalance"})
+        asked = sorted(one.id for one in found if one.kind in {"move", "rebalance"})
         assert asked == sorted(self.asked)
         epoch = PlanStore(self.admin, "r").read().plan.epoch
         assert all(0 < one.plan_epoch <= epoch for one in found if one.plan_epoch is not None), found

@@ -19,9 +19,10 @@ from typing import Final
 import pytest
 
 from api.app import described_app
-from api.openapi.reference import rest_reference
+from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
 from headrace.reference.of_settings import settings_reference
+from scripts.architecture import size_of, twins
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
@@ -31,9 +32,25 @@ WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "
 FILES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
 LINES_OF_A_FILE: Final = 450
 LINES_OF_A_FUNCTION: Final = 50
-MODULES_OF_A_FOLDER: Final = 12
+MODULES_OF_A_FOLDER: Final = 16
+FILES_OF_API: Final = 70
+FLOORS: Final = {
+    "mirror": 9,
+    "librdkafka": 2,
+    "pinot": 7,
+    "pmp": 3,
+    "assigner": 7,
+    "monitor": 8,
+    "api": 6,
+    "headrace": 9,
+    "stack": 8,
+}
+"""Rooms in the longest chain of imports of each package: none may grow. `python -m scripts.architecture
+floors` prints them."""
+MOST_TWINS: Final = 21
+"""Pairs of classes that declare seven or more fields of the same name: none may be added. `python -m
+scripts.architecture twins` prints them."""
 PARTICIPLES: Final = {
-    "api/ignored",
     "mirror/coordination/matching",
     "mirror/coordination/planning",
 }
@@ -334,6 +351,17 @@ def test_no_file_is_too_long() -> None:
 def test_no_folder_has_too_many_modules() -> None:
     modules = Counter(name_of(file.parent) for file in (*FILES, *(ROOT / "bench").rglob("*.py")))
     assert {name: count for name, count in modules.items() if count > MODULES_OF_A_FOLDER} == {}
+
+
+def test_packages_have_few_floors() -> None:
+    sizes = {wing: size_of(wing) for wing in WINGS}
+    assert {wing: size.floors for wing, size in sizes.items() if size.floors > FLOORS[wing]} == {}
+    assert sizes["api"].files <= FILES_OF_API
+
+
+def test_no_class_repeats_the_fields_of_another_one() -> None:
+    found = twins()
+    assert len(found) <= MOST_TWINS, found
 
 
 def test_no_class_name_is_used_twice_in_a_wing() -> None:

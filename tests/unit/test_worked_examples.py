@@ -27,7 +27,7 @@ CHANGED: Final = ("mirror", "pinot", "api", "headrace")
 _SECTION: Final = re.compile(
     r"^## (To add .*)\n(?:(?!## ).*\n)*?```diff\n((?:(?!```).*\n)*)```", re.MULTILINE
 )
-NUMBERS: Final = {"one": 1, "two": 2}
+NUMBERS: Final = {"one": 1, "two": 2, "three": 3}
 
 
 def examples() -> dict[str, str]:
@@ -97,6 +97,12 @@ def test_the_examples_bring_what_they_say(with_example: dict[str, Any]) -> None:
     )
     assert float(count) > 0
     assert metric["lane"]["per_second"]["merged_batches"] > 0
+    option = with_example["option"]
+    assert option["answer"]["compact"] is True
+    assert option["metadata"]["headrace.compact"] == "true"
+    assert option["created"]["cleanup.policy"] == "compact"
+    assert option["command"] == {"destination": {"compact": True}}
+    assert "compact" in option["documented"]
     stamped = [["h", "x"], ["site", "east"]]
     assert with_example["transform"]["headers"] == [stamped] * 3
     promises = [name for name in dir(RecordSinkContract) if name.startswith("test_")]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Final, cast
 
 from api.metrics.movement import movement_metrics
-from api.movement.topics import own_topics, topics_document
+from api.resources.movement import own_topics, topics_document
 from api.services import Services
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.lane.lifecycle import LaneState

@@ -12,8 +12,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
-from api.access.tokens import new_token
+from api.access.tokens import add_entry, new_token
 from bench.coordination.rig.service import started
 from stack.wait import wait_until
 from tests.running import RunningInstance

@@ -34,8 +34,7 @@ def add(
     """Create a token and print it once; only its hash is stored.
 
     Running instances accept it immediately."""
-    from api.access.token_edits import add_entry
-    from api.access.tokens import check_not_reserved, new_token, principal_named
+    from api.access.tokens import add_entry, check_not_reserved, new_token, principal_named
     from headrace.console.durations import milliseconds
     from mirror.adapters.system_clock import SystemClock
 
@@ -81,9 +80,9 @@ def revoke(
     config: ConfigOption = None,
 ) -> None:
     """Revoke a token; running instances reject it immediately."""
-    from api.access import token_edits
+    from api.access import tokens
 
-    found = token_edits.revoke(_file(file, config), identity)
+    found = tokens.revoke(_file(file, config), identity)
     console().print(f"token {identity} of {found.principal.name} is revoked")
 
 

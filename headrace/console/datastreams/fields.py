@@ -7,8 +7,9 @@ generated. Options that are not given are None, so that the service's defaults a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
@@ -16,12 +17,9 @@ import typer
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
-from mirror.model.datastreams.objectives.mode import Mode
-from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.datastreams.options import DatastreamOption, options_of
 from mirror.model.datastreams.positions.start_positions import positions_of_options
 from mirror.model.documents import merged
-from mirror.model.load import LARGEST_CAPACITY
-from mirror.model.sizing.knobs import LEARNED
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -72,8 +70,24 @@ def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
     return positions_of_options("--start-position", lines).document
 
 
-def _capacity(text: str) -> int | str:
-    return text if text == LEARNED else bounds.digits("--capacity", text, 1, LARGEST_CAPACITY)
+def _of(*groups: str) -> Iterator[FieldOption]:
+    """Yield the options of these groups."""
+    for option in (option for group in groups for option in options_of(group)):
+        yield FieldOption(
+            option.name,
+            option.place,
+            str if option.word else option.kind,
+            option.help or option.text,
+            least=1 if option.kind is int and not option.word else None,
+            read=partial(_number, option) if option.word else None,
+        )
+
+
+def _number(option: DatastreamOption, text: str) -> int | str:
+    """Return the number, or the word that is allowed besides numbers. Raises InvalidRequest."""
+    if text == option.word:
+        return text
+    return bounds.digits(f"--{option.name.replace('_', '-')}", text, 1, int(option.most or bounds.LARGEST_MS))
 
 
 FIELDS: Final = (
@@ -111,25 +125,7 @@ FIELDS: Final = (
         "Topic name at the destination; * is the source name.",
         may_change=False,
     ),
-    FieldOption(
-        "shared",
-        ("destination", "shared"),
-        bool,
-        "Share destination topics with other datastreams that set this option too.",
-    ),
-    FieldOption(
-        "grow_existing",
-        ("destination", "grow_existing"),
-        bool,
-        "Allow adding partitions to existing topics.",
-    ),
-    FieldOption("adopt", ("destination", "adopt"), bool, "Allow copying into existing topics."),
-    FieldOption(
-        "exclude_setting",
-        ("destination", "excluded_settings"),
-        list[str],
-        "Topic setting that is not copied to the destination; repeatable.",
-    ),
+    *_of("destination"),
     FieldOption(
         "start",
         ("start",),
@@ -146,44 +142,7 @@ FIELDS: Final = (
         may_change=False,
         read=_positions,
     ),
-    FieldOption("guarantee", ("guarantee",), Guarantee, "Delivery guarantee."),
-    FieldOption("isolation", ("policies", "isolation"), Isolation, "Isolation level of reads at the source."),
-    FieldOption(
-        "on_loss",
-        ("policies", "on_loss"),
-        OnLoss,
-        "Action if the source loses records before they are copied.",
-    ),
-    FieldOption(
-        "on_rejection",
-        ("policies", "on_rejection"),
-        OnRejection,
-        "Action if the destination rejects a record.",
-    ),
-    FieldOption(
-        "path",
-        ("policies", "path"),
-        CopyPath,
-        "Copy path: whole batches or single records.",
-    ),
-    FieldOption(
-        "transform",
-        ("policies", "transforms"),
-        list[str],
-        "Transform as NAME:TEXT; repeatable, applied in order.",
-    ),
-    FieldOption(
-        "bytes_per_second", ("quota", "bytes_per_second"), int, "Quota in bytes per second.", least=1
-    ),
-    FieldOption("min_tasks", ("limits", "min_tasks"), int, "Minimum number of tasks.", least=1),
-    FieldOption("max_tasks", ("limits", "max_tasks"), int, "Maximum number of tasks.", least=1),
-    FieldOption(
-        "max_partitions_per_task",
-        ("limits", "max_partitions_per_task"),
-        int,
-        "Maximum number of partitions per task.",
-        least=1,
-    ),
+    *_of("guarantee", "policies", "quota", "limits"),
     FieldOption(
         "objective_ms",
         ("objective", "milliseconds"),
@@ -206,46 +165,7 @@ FIELDS: Final = (
         "Objective with an error budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeatable.",
         read=_objectives,
     ),
-    FieldOption(
-        "capacity",
-        ("placement", "capacity_bytes_per_second"),
-        str,
-        "Capacity of a task in bytes per second, or learned.",
-        read=_capacity,
-    ),
-    FieldOption(
-        "capacity_messages",
-        ("placement", "capacity_messages_per_second"),
-        int,
-        "Capacity of a task in messages per second.",
-        least=1,
-    ),
-    FieldOption(
-        "utilisation",
-        ("placement", "utilisation_percent"),
-        int,
-        "Percentage of the capacity to fill.",
-        least=1,
-    ),
-    FieldOption(
-        "headroom",
-        ("placement", "scale_in_headroom"),
-        float,
-        "Share of each task to keep free when the number of tasks is reduced.",
-    ),
-    FieldOption(
-        "strategy",
-        ("placement", "strategy"),
-        str,
-        "Placement strategy: assigner, simple, auto, or a plug-in.",
-    ),
-    FieldOption(
-        "load_provider",
-        ("placement", "load_provider"),
-        str,
-        "Provider of loads: self, pinot, a plug-in, or none (placement by partition count).",
-    ),
-    FieldOption("monitor", ("monitor",), Mode, "Reaction of the monitor to a breach."),
+    *_of("placement", "monitor"),
 )
 _BY_NAME: Final = {one.name: one for one in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {

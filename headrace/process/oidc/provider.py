@@ -10,7 +10,7 @@ from typing import Final
 
 import httpx
 
-from api.access.settings import OidcSettings
+from api.access.listener_settings import OidcSettings
 from api.access.tokens import principal_named
 from headrace.process.oidc.keys import IssuerKeys
 from headrace.process.oidc.tokens import Issuer, TokenRequirements

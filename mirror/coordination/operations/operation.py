@@ -62,7 +62,7 @@ class Operation:
     None: not finished, or not recorded. `plan_epoch`: epoch of the plan that fulfils a request; None if there
     is none."""
 
-    identity: str
+    id: str
     kind: OperationKind
     datastream: str
     state: OperationState
@@ -136,7 +136,7 @@ def ended_stop(before: Datastream, after: Datastream, now_ms: int) -> Operation 
     found = halting(before)
     if before.status is not DatastreamStatus.STOPPING or found is None or after.status is before.status:
         return None
-    if (settled := halting(after)) is not None and settled.identity == found.identity:
+    if (settled := halting(after)) is not None and settled.id == found.id:
         return replace(settled, finished_ms=now_ms)
     sentence = f"changed to {after.status} before it had stopped"
     return replace(found, state=OperationState.FAILED, sentence=sentence, finished_ms=now_ms)
@@ -153,7 +153,7 @@ def deleted(datastream: Datastream, now_ms: int) -> Operation:
 def to_stored_operation(operation: Operation) -> dict[str, Any]:
     """Return an operation as JSON-ready values."""
     return {
-        "id": operation.identity,
+        "id": operation.id,
         "kind": operation.kind.value,
         "datastream": operation.datastream,
         "state": operation.state.value,
@@ -169,7 +169,7 @@ def from_stored_operation(document: Mapping[str, Any]) -> Operation:
     """Parse an operation. Unknown fields are ignored. Raises InvalidRequest."""
     epoch = _optional("the epoch", document.get("plan_epoch"), _LARGEST_EPOCH)
     return Operation(
-        identity=bounds.text("the id", bounds.field(document, "id"), bounds.LONGEST_NAME),
+        id=bounds.text("the id", bounds.field(document, "id"), bounds.LONGEST_NAME),
         kind=OperationKind(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME)),
         datastream=bounds.text("the datastream", bounds.field(document, "datastream"), bounds.LONGEST_NAME),
         state=bounds.choice("the state", OperationState, bounds.field(document, "state")),

@@ -38,9 +38,10 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the id is
-    invalid, because then Headrace did not create the queue entry and no client knows it."""
-    if operation is None or not OPERATION_ID.fullmatch(operation.identity):
+    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the
+    identity is not a valid id, so that no client can request it: the queue entry was not created by
+    Headrace."""
+    if operation is None or not OPERATION_ID.fullmatch(operation.id):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 

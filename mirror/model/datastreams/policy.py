@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -148,12 +148,11 @@ class CopyPolicy:
 DEFAULT_POLICY = CopyPolicy()
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
-    "guarantee": Guarantee,
-    "isolation": Isolation,
-    "on-loss": OnLoss,
-    "on-rejection": OnRejection,
-    "path": CopyPath,
+    name.replace("_", "-"): kind
+    for name, kind in get_type_hints(CopyPolicy).items()
+    if isinstance(kind, type) and issubclass(kind, StrEnum)
 }
+"""Enumerations of the policy by the part of their metadata key after `headrace.`."""
 _SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING})
 
 

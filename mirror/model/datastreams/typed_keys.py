@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Any, Final
 
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
 from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.datastreams.options import OPTIONS, DatastreamOption
 from mirror.model.datastreams.policy import (
-    ADOPT_EXISTING,
     EXCLUDED_SETTINGS,
-    GROW_EXISTING,
-    PREFIX,
-    SHARED_DESTINATION,
+    CopyPolicy,
     excluded_settings,
     is_on,
     policy_from,
@@ -31,29 +30,13 @@ from mirror.model.datastreams.positions.start_positions import (
 from mirror.model.documents import pointer_to
 from mirror.model.sizing.knobs import PLACEMENT, knobs_from, knobs_of_document
 
-_GUARANTEE: Final = f"{PREFIX}guarantee"
-_ISOLATION: Final = f"{PREFIX}isolation"
-_ON_LOSS: Final = f"{PREFIX}on-loss"
-_ON_REJECTION: Final = f"{PREFIX}on-rejection"
-_PATH: Final = f"{PREFIX}path"
-_TRANSFORMS: Final = f"{PREFIX}transforms"
-_QUOTA: Final = f"{PREFIX}bytes-per-second"
-
+_BY_KEY: Final[Mapping[str, DatastreamOption]] = {
+    option.key: option for option in OPTIONS if option.key and option.key != PLACEMENT
+}
 PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     OWNER: ("owner",),
-    SHARED_DESTINATION: ("destination", "shared"),
-    GROW_EXISTING: ("destination", "grow_existing"),
-    ADOPT_EXISTING: ("destination", "adopt"),
-    EXCLUDED_SETTINGS: ("destination", "excluded_settings"),
-    _GUARANTEE: ("guarantee",),
-    _ISOLATION: ("policies", "isolation"),
-    _ON_LOSS: ("policies", "on_loss"),
-    _ON_REJECTION: ("policies", "on_rejection"),
-    _PATH: ("policies", "path"),
-    _TRANSFORMS: ("policies", "transforms"),
-    _QUOTA: ("quota", "bytes_per_second"),
+    **{key: option.place for key, option in _BY_KEY.items()},
     OBJECTIVES: ("objectives",),
-    MONITOR_MODE: ("monitor",),
     PLACEMENT: ("placement",),
     START_POSITIONS: ("start_positions",),
 }
@@ -66,22 +49,26 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
     policy = policy_from(metadata)
     return {
         OWNER: metadata.get(OWNER, ""),
-        SHARED_DESTINATION: is_on(metadata, SHARED_DESTINATION),
-        GROW_EXISTING: is_on(metadata, GROW_EXISTING),
-        ADOPT_EXISTING: is_on(metadata, ADOPT_EXISTING) if ADOPT_EXISTING in metadata else None,
-        EXCLUDED_SETTINGS: sorted(excluded_settings(metadata)),
-        _GUARANTEE: policy.guarantee.value,
-        _ISOLATION: policy.isolation.value,
-        _ON_LOSS: policy.on_loss.value,
-        _ON_REJECTION: policy.on_rejection.value,
-        _PATH: policy.path.value,
-        _TRANSFORMS: list(policy.transforms),
-        _QUOTA: policy.bytes_per_second or None,
+        **{key: _effective(option, metadata, policy) for key, option in _BY_KEY.items()},
         OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
-        MONITOR_MODE: mode.value if (mode := mode_from(metadata)) else None,
         PLACEMENT: asdict(knobs_from(metadata)),
         START_POSITIONS: positions_from(metadata).document,
     }
+
+
+def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
+    """Return the value of an option that has a key of its own."""
+    if option.kind is bool:
+        is_unknown = option.key not in metadata and option.default is None
+        return None if is_unknown else is_on(metadata, option.key)
+    if option.key == EXCLUDED_SETTINGS:
+        return sorted(excluded_settings(metadata))
+    value = mode_from(metadata) if option.key == MONITOR_MODE else getattr(policy, option.field)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    return value or option.default
 
 
 def text_of(key: str, value: object) -> str:

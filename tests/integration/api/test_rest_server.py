@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from structlog.testing import LogCapture
 
-from api.access.settings import LimitSettings
-from api.calls.event_feed import EventFeed
-from api.calls.slow_calls import SlowCalls
+from api.access.listener_settings import LimitSettings
+from api.http.event_streams import EventFeed
+from api.http.slow_calls import SlowCalls
 from headrace.console.client import RestClient
 from headrace.console.event_stream import StreamMessage, follow
 from headrace.process.connections import RESERVE, RESERVED

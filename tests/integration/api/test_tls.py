@@ -16,10 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.gate import AccessMethods
+from api.access.listener_settings import LimitSettings, TlsSettings
 from api.access.rights import Principal, Role
-from api.access.settings import LimitSettings, TlsSettings
-from api.access.token_edits import add_entry
-from api.access.tokens import TokenFile, new_token
+from api.access.tokens import TokenFile, add_entry, new_token
 from headrace.console.client import RestClient
 from headrace.console.settings import ClientSettings
 from headrace.process.rest import RestServer

@@ -20,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from structlog.testing import capture_logs
 
-from api.access.settings import OidcSettings
+from api.access.listener_settings import OidcSettings
 from api.settings import ApiSettings
 from headrace.process.access import access_of_settings
 from headrace.process.oidc.keys import AGAIN_SECONDS

@@ -10,8 +10,7 @@ from httpx import Client
 
 from api.access.gate import AccessMethods
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
-from api.access.tokens import TokenFile, new_token
+from api.access.tokens import TokenFile, add_entry, new_token
 from mirror.settings import DefinitionSettings, KafkaCluster
 from tests.fakes.clock import ManualClock
 from tests.fakes.in_process import client_of

@@ -15,9 +15,8 @@ from structlog.testing import capture_logs
 from api.access.gate import LISTENER, SUBJECT, AccessMethods
 from api.access.rights import Action
 from api.access.table import NEEDS
-from api.access.token_edits import revoke
-from api.access.tokens import TokenFile
-from api.brooklin.surface import BrooklinSurface
+from api.access.tokens import TokenFile, revoke
+from api.brooklin.protocol import BrooklinSurface
 from mirror.control.audit import AUDIT
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName

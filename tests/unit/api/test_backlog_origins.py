@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
-from api.movement.verdicts import backlog_origin, backlog_since_ms, lost_instance
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import InstanceName
 from mirror.worker.protocol import LaneRate
 from monitor.causes.evidence import BacklogOrigin
+from monitor.lane_verdicts import backlog_origin, backlog_since_ms, lost_instance
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.partition_lives import PartitionLife
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api.bodies import CheckedBodies
+from api.http.middleware import CheckedBodies
 from mirror.errors import HeadraceError
 from tests.fakes.in_process import client_of
 from tests.fakes.site import Site

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from api.restli import RestliConfiguration, datastream_from_restli, datastream_to_restli
+from api.brooklin.restli import RestliConfiguration, datastream_from_restli, datastream_to_restli
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.datastreams.datastream import DatastreamStatus, StartPosition
 from mirror.model.identifiers import ClusterRef

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from httpx import Client, Response
 
-from api.restli import batch_keys
+from api.brooklin.restli import batch_keys
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.load import TaskLimits

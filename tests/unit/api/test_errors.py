@@ -8,8 +8,8 @@ from http import HTTPStatus
 
 import pytest
 
-from api.brooklin.refusals import restli_problem
-from api.errors import STATUS, problem, status_of
+from api.brooklin.protocol import restli_problem
+from api.http.problems import STATUS, problem, status_of
 from mirror import errors
 
 OURS = {

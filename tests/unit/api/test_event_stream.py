@@ -10,8 +10,7 @@ import pytest
 from httpx import Client
 
 from api.app import end_streams
-from api.calls.event_feed import EventFeed
-from api.calls.event_stream import EventStream
+from api.http.event_streams import EventFeed, EventStream
 from mirror.control.event_positions import EventPosition
 from mirror.coordination.stores.events import KEPT_OF_GROUP, EventLog, command_event
 from mirror.errors import Busy, Unreachable

@@ -11,9 +11,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from api.fleet.answers import lanes_read
-from api.fleet.credentials import FleetCredentials
-from api.fleet.questions import AnswerState, Fleet, FleetQuery, InstanceResponse
+from api.fleet.questions import AnswerState, Fleet, FleetCredentials, FleetQuery, InstanceResponse
+from api.resources.lanes import lanes_read
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.root import service_secret
 from mirror.errors import DamagedState, Unreachable

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
+from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from mirror.errors import Unreachable
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.model.topics import TopicPartition

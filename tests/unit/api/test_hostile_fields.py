@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api.schemas.datastreams import DatastreamBody
+from api.resources.datastreams.datastream_models import DatastreamBody
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams import metadata
 from mirror.model.datastreams.creation import Creation

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from httpx import Client
 
-from api.endpoints.partitions.lags import lag_of as from_instances
-from api.fleet.answers import lanes_read
+from api.resources.lanes import lanes_read
+from api.resources.partitions.lags import lag_of as from_instances
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.lane.ledger import OffsetClass

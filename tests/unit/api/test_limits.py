@@ -14,14 +14,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.access.gate import AccessMethods
-from api.access.rates import Rate
 from api.access.rights import Action, Principal, Role
-from api.access.throttle import Throttle
-from api.access.token_edits import add_entry
-from api.access.tokens import TokenFile, new_token
-from api.bodies import CheckedBodies
-from api.calls.slow_calls import MOST_AT_ONCE, SlowCalls
-from api.errors import headers_of, status_of
+from api.access.throttle import Rate, Throttle
+from api.access.tokens import TokenFile, add_entry, new_token
+from api.http.middleware import CheckedBodies
+from api.http.problems import headers_of, status_of
+from api.http.slow_calls import MOST_AT_ONCE, SlowCalls
 from mirror.errors import Busy, HeadraceError, TooOften
 from mirror.model.documents import LARGEST
 from tests.fakes.clock import ManualClock

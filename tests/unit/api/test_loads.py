@@ -8,8 +8,8 @@ import httpx
 import pytest
 from httpx import Client
 
-from api.loads.leaders import cluster_loads_read, loads_read
-from api.loads.schemas import ClusterLoadsAnswer, LeadersLoads, PartitionLoadAnswer
+from api.resources.partitions.load_answers import ClusterLoadsAnswer, LeadersLoads, PartitionLoadAnswer
+from api.resources.partitions.loads import cluster_loads_read, loads_read
 from assigner.planner import LoadPlanner
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from api.movement.verdicts import IN_TIME, judged
 from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
 from mirror.worker.protocol import LaneRate
+from monitor.lane_verdicts import IN_TIME, judged
 from monitor.movement.states import MovementState
 from tests.builders import SOURCE, a_key, a_spec
 

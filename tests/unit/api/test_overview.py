@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from httpx import ConnectError
 
-from api.overview.sums import TopicSums, own_sums, sums_document, sums_read
+from api.resources.topic_sums import TopicSums, own_sums, sums_document, sums_read
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.model.identifiers import GroupName, InstanceName

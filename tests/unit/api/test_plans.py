@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from httpx import Client
 
-from api.schemas.plans import RebalanceAnswer
+from api.resources.plan_answers import RebalanceAnswer
 from mirror.coordination.planning import Decision
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.model.identifiers import GroupName, InstanceName

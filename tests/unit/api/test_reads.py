@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 from httpx import Client
 
-from api.fleet.memory import StateMemory
-from api.fleet.reads import AGE, AS_OF
+from api.fleet.reads import AGE, AS_OF, StateMemory
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import Unreachable
 from mirror.model.identifiers import DatastreamName

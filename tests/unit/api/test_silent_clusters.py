@@ -10,9 +10,8 @@ from typing import Final, TypeVar
 
 import pytest
 
-from api.calls.cluster_turns import ANSWER_SECONDS, ClusterInUse, ClusterTurns
-from api.calls.slow_calls import MOST_AT_ONCE, SlowCalls
-from api.errors import headers_of, status_of
+from api.http.problems import headers_of, status_of
+from api.http.slow_calls import ANSWER_SECONDS, MOST_AT_ONCE, ClusterInUse, ClusterTurns, SlowCalls
 from mirror.errors import Busy, HeadraceError, NothingStored, ResponseStalled, TimedOut, Unreachable
 from mirror.model.identifiers import ClusterRef
 from tests.builders import DESTINATION, a_key, a_progress

@@ -9,9 +9,9 @@ from typing import Final
 import httpx
 import pytest
 
-from api.access import token_edits
+from api.access import tokens
 from api.access.rights import Principal, Role
-from api.calls.event_feed import EventFeed
+from api.http.event_streams import EventFeed
 from headrace.process.rest import RestServer
 from mirror.coordination.stores.events import command_event
 from mirror.model.identifiers import DatastreamName
@@ -43,7 +43,7 @@ def listening(server: RestServer, token: str) -> Iterator[Iterator[str]]:
 
 
 def revoke(guarded: Guarded) -> None:
-    token_edits.revoke(guarded.file, guarded.ids["short"])
+    tokens.revoke(guarded.file, guarded.ids["short"])
 
 
 def expire(guarded: Guarded) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from api.access.listener_settings import AccessSettings, CertificateSettings, TlsSettings
 from api.access.rights import Role
-from api.access.settings import AccessSettings, CertificateSettings, TlsSettings
 from api.access.tokens import check_not_reserved
 from api.settings import ApiSettings
 from headrace.process.access import access_of_settings

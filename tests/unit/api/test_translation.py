@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from httpx import Response
 
-from api.calls.slow_calls import MOST_AT_ONCE
-from api.endpoints.partitions.translations import LARGEST_OFFSET, LONGEST_GROUP
 from api.fleet.reads import AGE
+from api.http.slow_calls import MOST_AT_ONCE
+from api.resources.partitions.translations import LARGEST_OFFSET, LONGEST_GROUP
 from mirror.errors import HeadraceError, NotAuthorized, NothingStored, TimedOut, Unreachable
 from mirror.jobs.translate_job import AHEAD, GONE, NOT_MIRRORED, NOTHING_YET, UNCHANGED
 from mirror.lane.ledger import OffsetClass

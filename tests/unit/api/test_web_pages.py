@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from httpx import Client
 
-from api.pages.files import FOLDER, page_files
+from api.pages.routes import FOLDER, page_files
 from tests.fakes.site import Site
 from tests.unit.api.guarded import Guarded
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from api.metrics.certificates import CertificateCollector
+from api.metrics.collector import CertificateCollector
 from headrace.clusters.certificates import certificates_of
 from headrace.doctor.certificates import examined_certificates
 from headrace.doctor.diagnosis import Grade

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from api.errors import problem, status_of
+from api.http.problems import problem, status_of
 from headrace.console.client import RestClient
 from headrace.console.resources import path_of
 from headrace.console.settings import ClientSettings

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from api.access.settings import LimitSettings
+from api.access.listener_settings import LimitSettings
 from headrace.process.connections import RESERVE
 from headrace.process.tls import CertifiedProtocol, protocol_of
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from api.app import described_app
-from api.pages.files import FOLDER
+from api.pages.routes import FOLDER
 from headrace.__main__ import app
 from headrace.commands.demo import play
 from headrace.demo.kept import end_released, status_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from api.calls.event_stream import _publication
+from api.http.event_streams import _publication
 from headrace.console.event_stream import lines_of, messages
 from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
@@ -34,7 +34,7 @@ class Log:
         self.kept = {number: one for number, one in enumerate(events) if number >= dropped}
 
     def after(self, position: str) -> bytes:
-        """Return the stream after a position, in the format of `api.calls.event_stream`."""
+        """Return the stream after a position, in the format of `api.http.event_streams`."""
         place, sent = EventPosition(*map(int, position.split("-"))), f"id: {position}\n\n".encode()
         while (found := following(self.kept, place)) is not None:
             place, sent = found.position, sent + _publication(found, None)

@@ -10,7 +10,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from api.schemas.datastreams import DatastreamBody
+from api.resources.datastreams.datastream_models import DatastreamBody
 from headrace.__main__ import app
 from headrace.console.datastreams.fields import FIELDS, document_of, patch_of
 from mirror.errors import InvalidRequest

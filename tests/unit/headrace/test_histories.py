@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from api.histories.questions import LatencyHistoryQuery, LoadHistoryQuery
+from api.services import LatencyHistoryQuery, LoadHistoryQuery
 from headrace.histories import histories_of
 from headrace.settings import HeadraceSettings
 from mirror.errors import HistoryUnavailable, Unreachable

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from api.access.rights import Principal, Role
-from api.access.token_edits import add_entry
-from api.access.tokens import TokenFile, new_token, read_entries
+from api.access.tokens import TokenFile, add_entry, new_token, read_entries
 from mirror.errors import NotAuthenticated
 from tests.fakes.clock import ManualClock
 from tests.unit.headrace.conftest import Headrace

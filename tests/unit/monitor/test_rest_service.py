@@ -8,8 +8,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from api.fleet.lanes_now import LanesNow
-from api.fleet.movements import FleetMovements
+from api.resources.lanes import LanesNow
+from api.resources.movement import FleetMovements
 from headrace.console.client import RestClient
 from mirror.control.audit import AUDIT
 from mirror.control.commands import TriggerRebalance

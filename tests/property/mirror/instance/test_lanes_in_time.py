@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.movement.verdicts import judged
 from mirror.instance.workers.lane_table import NOBODY, LanesInTime, LaneTable
 from mirror.model.datastreams.lanes import (
     LaneHeldBack,
@@ -22,6 +21,7 @@ from mirror.model.datastreams.lanes import (
 )
 from mirror.model.movement.history import LanePosition, LogStart, Retention
 from mirror.worker.protocol import LaneRate
+from monitor.lane_verdicts import judged
 from monitor.movement.states import MovementState
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock

@@ -78,7 +78,7 @@ class Service:
             self.definitions.replace(stored, changed)
             operation = halting(changed)
             assert operation is not None
-            made[operation.identity] = "done"
+            made[operation.id] = "done"
         return made
 
     def outcomes(self) -> list[Outcome]:
@@ -88,7 +88,7 @@ class Service:
         queued = [waiting(one) for one in RequestQueue(self.server.session()).waiting()]
         halts = [halting(one) for one in self.definitions.all().datastreams]
         running = [one for one in halts if one is not None and one.state == "running"]
-        return [one.identity for one in (*queued, *running)]
+        return [one.id for one in (*queued, *running)]
 
     def plan(self) -> Plan:
         return PlanStore(self.admin, "r").read().plan
@@ -99,7 +99,7 @@ class Service:
 
     def check_each_is_one(self) -> None:
         """Check that each operation is either pending or has an outcome."""
-        found = [one.identity for one in self.outcomes()] + self.under_way()
+        found = [one.id for one in self.outcomes()] + self.under_way()
         assert sorted(found) == sorted(self.asked)
 
 
@@ -116,7 +116,7 @@ def test_wherever_the_leader_ends_each_outcome_is_written_once(number: int, afte
     for _ in range(4):
         service.tick(1)
         service.check_each_is_one()
-    found = {one.identity: one for one in service.outcomes()}
+    found = {one.id: one for one in service.outcomes()}
     assert {identity: one.state for identity, one in found.items()} == service.asked
     epoch = service.plan().epoch
     for one in found.values():
@@ -144,7 +144,7 @@ def test_a_leader_that_ends_between_plan_and_outcome_leaves_the_outcome_to_the_n
     assert identity in service.under_way()
     service.sessions[0].expire()
     service.tick(1)
-    (found,) = [one for one in service.outcomes() if one.identity == identity]
+    (found,) = [one for one in service.outcomes() if one.id == identity]
     assert (found.state, found.plan_epoch) == ("done", service.plan().epoch)
     assert "o-0" in service.held_by(asked.host)
 

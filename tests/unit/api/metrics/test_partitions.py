@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.metrics.collector import InstanceCollector
-from api.settings import MetricSettings
+from api.metrics.partitions import MetricSettings
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.topics import TopicDescription
@@ -20,7 +20,7 @@ from tests.fakes.site import Site
 
 def scraped(site: Site, settings: MetricSettings) -> str:
     registry = CollectorRegistry()
-    registry.register(InstanceCollector(site.services.status, site.clock, settings))
+    registry.register(InstanceCollector(site.services.snapshot, site.clock, settings))
     return generate_latest(registry).decode()
 
 

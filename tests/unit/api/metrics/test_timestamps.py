@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from api.metrics.collector import InstanceCollector
-from api.settings import MetricSettings
+from api.metrics.partitions import MetricSettings
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.topics import TopicDescription
@@ -42,7 +42,7 @@ def test_a_topic_shows_its_largest_offset(settings: MetricSettings, shown: dict[
         )
     site.follower.turn()
     registry = CollectorRegistry()
-    registry.register(InstanceCollector(site.services.status, site.clock, settings))
+    registry.register(InstanceCollector(site.services.snapshot, site.clock, settings))
     text = generate_latest(registry).decode()
     found = re.findall(r'^headrace_timestamp_offset_seconds\{.*topic="(\w)"\} (.*)$', text, re.MULTILINE)
     assert {topic: float(value) for topic, value in found} == shown

@@ -76,7 +76,7 @@ def test_a_request_is_an_operation_until_it_is_answered_and_then_the_outcome_is(
     queued = waiting(request_)
     assert (queued.kind, queued.state, queued.finished_ms) == (kind, OperationState.QUEUED, None)
     done = answered(request_, None, "x" * 2_000, PLAN, NOW_MS)
-    assert (done.identity, done.state, done.plan_epoch) == (queued.identity, OperationState.DONE, 7)
+    assert (done.id, done.state, done.plan_epoch) == (queued.id, OperationState.DONE, 7)
     failed = answered(request_, InvalidRequest("not there"), "", PLAN, NOW_MS)
     assert (failed.state, failed.plan_epoch) == (OperationState.FAILED, None)
     assert (failed.sentence, failed.finished_ms) == ("not there", NOW_MS)
@@ -102,11 +102,11 @@ def test_a_stop_runs_until_it_has_settled_and_a_deletion_that_is_faster_ends_it(
     assert (running.state, running.requested_by, running.created_ms) == ("running", "me", NOW_MS - 9)
     done = ended_stop(STOPPING, stopped, NOW_MS)
     assert done is not None
-    assert (done.identity, done.state, done.finished_ms) == (running.identity, "done", NOW_MS)
+    assert (done.id, done.state, done.finished_ms) == (running.id, "done", NOW_MS)
     assert halting(stopped) == replace(done, finished_ms=None)
     cut_off = ended_stop(STOPPING, replace(STOPPING, status=DatastreamStatus.DELETING), NOW_MS)
     assert cut_off is not None
-    assert (cut_off.identity, cut_off.state) == (running.identity, "failed")
+    assert (cut_off.id, cut_off.state) == (running.id, "failed")
     assert "DELETING" in cut_off.sentence
     assert ended_stop(STOPPING, replace(STOPPING, pauses={}), NOW_MS) is None
     assert ended_stop(stopped, replace(stopped, status=DatastreamStatus.READY), NOW_MS) is None
@@ -117,7 +117,7 @@ def test_each_stop_and_each_datastream_of_a_name_has_an_id_of_its_own() -> None:
     other = replace(STOPPING, metadata={"system.creation.ms": "8"})
     found = [halting(one) for one in (STOPPING, again, other)]
     found += [deleted(one, NOW_MS) for one in (STOPPING, other)]
-    ids = [one.identity for one in found if one is not None]
+    ids = [one.id for one in found if one is not None]
     assert len(set(ids)) == 5
     assert all(OPERATION_ID.fullmatch(one) for one in ids)
     assert halting(a_datastream()) is None
@@ -133,13 +133,13 @@ def test_the_newest_outcomes_are_kept_for_a_day() -> None:
         server.session(),
         *(outcome(number, group=GroupName(f"g-{number}")) for number in range(MOST_OUTCOMES + 3)),
     )
-    assert [one.identity for one in outcomes.newest(NOW_MS)][:2] == ["r-0000001002", "r-0000001001"]
+    assert [one.id for one in outcomes.newest(NOW_MS)][:2] == ["r-0000001002", "r-0000001001"]
     assert len(outcomes.newest(NOW_MS)) == MOST_OUTCOMES
     outcomes.trim(NOW_MS)
     assert len(server.session().children("/operations")) == MOST_OUTCOMES
     later = NOW_MS + LASTS_MS
     store(server.session(), outcome(2_000, later - 1))
-    assert [one.identity for one in outcomes.newest(later)] == ["r-0000002000"]
+    assert [one.id for one in outcomes.newest(later)] == ["r-0000002000"]
     outcomes.trim(later)
     assert len(server.session().children("/operations")) == 1
 
@@ -150,11 +150,11 @@ def test_one_group_drops_no_outcome_of_another() -> None:
     store(server.session(), outcome(0, group=GroupName("theirs")))
     store(server.session(), *(outcome(number) for number in range(1, MOST_OUTCOMES + 30)))
     kept = [f"r-{number:010}" for number in range(MOST_OUTCOMES + 29, MOST_OUTCOMES - 21, -1)]
-    assert [one.identity for one in outcomes.newest(NOW_MS)] == [*kept, "r-0000000000"]
+    assert [one.id for one in outcomes.newest(NOW_MS)] == [*kept, "r-0000000000"]
     assert len(kept) == OUTCOMES_OF_GROUP
     outcomes.trim(NOW_MS)
     assert len(server.session().children("/operations")) in range(OUTCOMES_OF_GROUP, OUTCOMES_OF_GROUP + 2)
-    assert outcomes.newest(NOW_MS)[-1].identity == "r-0000000000"
+    assert outcomes.newest(NOW_MS)[-1].id == "r-0000000000"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"id": 5}', b'{"id": "r-0000000000"}'])
@@ -165,7 +165,7 @@ def test_an_outcome_that_is_damaged_keeps_nobody_from_the_others(data: bytes) ->
     session.create("/operations/o-", data, sequential=True)
     session.create("/operations/x/below", data)
     store(session, outcome(2))
-    assert [one.identity for one in outcomes.newest(NOW_MS)] == ["r-0000000002", "r-0000000001"]
+    assert [one.id for one in outcomes.newest(NOW_MS)] == ["r-0000000002", "r-0000000001"]
     outcomes.trim(NOW_MS)
     assert len(session.children("/operations")) == 4
 
@@ -193,7 +193,7 @@ def test_a_request_is_taken_with_its_outcome_or_not_at_all(number: int, after_ef
         RequestQueue(other).take(request, entries)
     assert not RequestQueue(other).take(request, entries), "another leader has taken it first"
     assert RequestQueue(other).waiting() == ()
-    assert [one.identity for one in outcomes.newest(NOW_MS)] == [identity]
+    assert [one.id for one in outcomes.newest(NOW_MS)] == [identity]
 
 
 def test_what_stands_in_the_queue_under_a_name_that_it_does_not_give_has_no_outcome() -> None:

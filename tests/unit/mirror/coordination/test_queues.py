@@ -145,7 +145,7 @@ def test_of_one_group_few_requests_wait_and_the_newest_win() -> None:
     identities = [queue.add(a_request(), superseded_by(a_request())) for _ in range(MOST_OF_GROUP + 3)]
     assert [one.identity for one in queue.pending()] == [other, *identities[3:]]
     ended = OutcomeStore(server.session()).newest(1)
-    assert [(one.identity, one.state) for one in reversed(ended)] == [
+    assert [(one.id, one.state) for one in reversed(ended)] == [
         (one, OperationState.FAILED) for one in identities[:3]
     ]
 

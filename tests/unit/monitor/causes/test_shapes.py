@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from api.schemas.lanes import LaneAnswer
+from api.resources.lanes import LaneAnswer
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy

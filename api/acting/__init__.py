@@ -1,1 +1,0 @@
-"""/v1/monitor: the active monitor, the permission of monitors to act, and their rebalances."""

@@ -1,0 +1,414 @@
+"""Brooklin's wire format of a datastream (Rest.li): conversion of JSON to and from `Datastream`, and updates.
+Pure.
+
+Metadata that Brooklin's server adds when it creates a datastream is added here when one is shown, because it
+follows from the definition. Format: the source is `kafka://host:port[,…]/<regex>`, the regex being everything
+after the last slash; a destination is `kafka://host:port[,…]/<name with *>`; `Status` has a capital S; all
+metadata values are strings; unset fields are omitted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote, unquote_plus
+
+from api.brooklin.ignored_keys import BROOKLINS_POSITIONS, refuse_ignored
+from mirror.coordination.brooklin import PAUSED_PARTITIONS
+from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import LONGEST_NAME, digits, shown
+from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
+from mirror.model.datastreams.datastream import Datastream, StartPosition
+from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
+from mirror.model.datastreams.positions.start_positions import START_POSITIONS, read_positions
+from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.starts import Start, read_start
+from mirror.model.documents import pointer_to
+from mirror.model.expressions import joined_look_ahead
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import (
+    MOST_PARTITIONS,
+    PLACEHOLDER,
+    TopicNaming,
+    TopicSelection,
+    selection_without_look_ahead,
+)
+
+CONNECTOR: Final = "system.connectorName"
+OUR_CONNECTOR: Final = "headrace"
+"""Connector name of datastreams that were not created through Brooklin's interface."""
+TRANSPORT: Final = "system.transportProviderName"
+PREFIX: Final = "system.destination.destinationTopicPrefix"
+_START: Final = "system.auto.offset.reset"
+_TASK_COUNT: Final = "numTasks"
+_MIN_TASKS: Final = "minTasks"
+_MAX_TASKS: Final = "maxTasks"
+_PARTITIONS_PER_TASK: Final = "partitionsPerTask"
+_LIMITS: Final = {
+    _MIN_TASKS: "min_tasks",
+    _MAX_TASKS: "max_tasks",
+    _PARTITIONS_PER_TASK: "max_partitions_per_task",
+}
+"""Fields of `TaskLimits` by metadata key."""
+_IDS: Final = "ids="
+_LIST: Final = ("List(", ")")
+_SAME: Final = {
+    "Status": "status",
+    "connectorName": "connector",
+    "transportProviderName": "transport provider",
+}
+"""Fields that an update must repeat unchanged, with Brooklin's names for them."""
+_TLS: Final = "kafkassl://"
+_SCHEMES: Final = ("kafka://", _TLS)
+
+
+class UnknownConnector(InvalidRequest):
+    """Unknown connector, or a connector that does not mirror Kafka."""
+
+
+class UnknownTransport(InvalidRequest):
+    """Unknown transport provider, or a provider that does not write to Kafka."""
+
+
+@dataclass(frozen=True)
+class RestliConfiguration:
+    """Configuration for parsing definitions. `tls`: clusters reached over TLS; `connectors`: connector names
+    that mean mirroring Kafka; `transports`: transport providers that mean writing to Kafka."""
+
+    cluster_of_address: Callable[[str], ClusterRef]
+    default_destination: ClusterRef
+    tls: Collection[ClusterRef]
+    connectors: Collection[str]
+    transports: Collection[str]
+
+
+def datastream_from_restli(document: Mapping[str, Any], terms: RestliConfiguration) -> Datastream:
+    """Parse a definition as sent by a Brooklin client. Raises InvalidRequest, which names the field."""
+    if not document.get("name"):
+        raise InvalidRequest("invalid datastream name", advice="Must specify name")
+    for field in ("connectorName", "source", "metadata"):
+        if not document.get(field):
+            raise InvalidRequest(f"Must specify {field}")
+    metadata = _metadata(document["metadata"])
+    if not metadata.get(OWNER):
+        raise InvalidRequest("missing or invalid owner", advice='give metadata {"owner": "your team"}')
+    source, pattern = _split(_connection(document["source"], "source"), "source")
+    start = _start(metadata)
+    place = document.get("destination") or {}
+    destination, template = cluster_address(place)
+    prefix = metadata.get(PREFIX, "")
+    _take_positions(metadata)
+    metadata[CONNECTOR] = _connector(document["connectorName"], terms)
+    if document.get("transportProviderName"):
+        metadata[TRANSPORT] = _transport(document["transportProviderName"], terms)
+    return Datastream(
+        name=DatastreamName(_text(document["name"], "name").strip()),
+        source=_cluster(source, "source", document["source"], terms),
+        selection=selection_without_look_ahead(pattern, "", False),
+        destination=_cluster(destination, "destination", place, terms),
+        naming=TopicNaming(template if template != PLACEHOLDER else prefix + PLACEHOLDER),
+        start=start.position,
+        start_ms=start.at_ms,
+        limits=_limits(metadata),
+        metadata=metadata,
+    )
+
+
+def _connector(value: object, terms: RestliConfiguration) -> str:
+    name = _text(value, "connectorName")
+    if name not in terms.connectors:
+        raise UnknownConnector(
+            f"Invalid connector: {plain(name)}",
+            advice=f"known connectors: {', '.join(sorted(terms.connectors))}; add others that mirror Kafka to"
+            " api.connector_names",
+        )
+    return name
+
+
+def _transport(value: object, terms: RestliConfiguration) -> str:
+    name = _text(value, "transportProviderName")
+    if name not in terms.transports:
+        raise UnknownTransport(
+            f'Transport provider "{plain(name)}" is undefined',
+            advice=f"known transport providers: {', '.join(sorted(terms.transports))}; add others that write"
+            " to Kafka to api.transport_provider_names",
+        )
+    return name
+
+
+def _cluster(address: str, role: str, place: object, terms: RestliConfiguration) -> ClusterRef:
+    if not address:
+        return terms.default_destination
+    cluster = terms.cluster_of_address(address)
+    if _connection(place, role).startswith(_TLS) and cluster not in terms.tls:
+        raise InvalidRequest(
+            f"its {role} {shown(cluster)} requires TLS, which is not configured for the cluster",
+            advice="add the cluster under [clusters] with security.protocol = SSL",
+        )
+    return cluster
+
+
+def datastream_to_restli(
+    datastream: Datastream, address_of_cluster: Callable[[ClusterRef], str]
+) -> dict[str, Any]:
+    """Return the definition as a Brooklin client expects it, without secrets."""
+    brokers = address_of_cluster(datastream.destination)
+    metadata = {**without_secrets(datastream.metadata), **_limit_keys(datastream), **_pause_keys(datastream)}
+    metadata |= _stamps(datastream, brokers)
+    if positions := metadata.pop(START_POSITIONS, ""):
+        metadata[BROOKLINS_POSITIONS] = positions
+    connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
+    transport = metadata.pop(TRANSPORT, "")
+    transport_field = {"transportProviderName": transport} if transport else {}
+    source = f"kafka://{address_of_cluster(datastream.source)}/{_pattern(datastream.selection)}"
+    destination = f"kafka://{brokers}/{_template(datastream)}"
+    return {
+        "name": datastream.name,
+        "connectorName": connector,
+        **transport_field,
+        "source": {"connectionString": source},
+        "destination": {"connectionString": destination},
+        "Status": datastream.status.value,
+        "metadata": metadata,
+    }
+
+
+def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
+    """Return the metadata that Brooklin's server adds to a datastream."""
+    return {
+        GROUP_ID: datastream.consumer_group,
+        TASK_PREFIX: datastream.group,
+        BROKERS: brokers,
+        MANAGED: "true",
+    }
+
+
+def _template(datastream: Datastream) -> str:
+    """Return the destination name, without the prefix if the metadata contains it."""
+    template = datastream.naming.template
+    is_prefixed = template == datastream.metadata.get(PREFIX, "") + PLACEHOLDER
+    return PLACEHOLDER if is_prefixed else template
+
+
+def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
+    """Return an unreadable definition with the fields that a Brooklin client needs to list and delete it:
+    without a status, because none of Brooklin's is true."""
+    return {
+        "name": damaged.name,
+        "connectorName": OUR_CONNECTOR,
+        "source": {"connectionString": ""},
+        "metadata": {"headrace.problem": damaged.problem},
+    }
+
+
+def _pattern(selection: TopicSelection) -> str:
+    """Return the selection as one expression, the only form that Brooklin has: exclusions become a
+    look-ahead."""
+    if not selection.exclude:
+        return selection.include
+    return joined_look_ahead(selection.include, selection.exclude)
+
+
+def plain(value: object) -> str:
+    """Return a value as Brooklin shows it, or quoted and truncated if it could do harm."""
+    is_harmless = isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME
+    return str(value) if is_harmless else shown(value)
+
+
+def cluster_address(destination: object) -> tuple[str, str]:
+    """Return address and name template of a destination, which may be empty. Raises InvalidRequest."""
+    text = _connection(destination, "destination")
+    return _split(text, "destination") if text else ("", PLACEHOLDER)
+
+
+def _connection(value: object, role: str) -> str:
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{role} must be an object with a connectionString")
+    return _text(value.get("connectionString", ""), f"{role}.connectionString")
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{field} must be text, not {shown(value)}")
+    return value
+
+
+def _split(connection: str, role: str) -> tuple[str, str]:
+    for scheme in _SCHEMES:
+        if connection.startswith(scheme):
+            address, slash, rest = connection.removeprefix(scheme).rpartition("/")
+            if slash and address and rest:
+                return address, rest
+    raise InvalidRequest(
+        f"{plain(connection)} is not a valid kafka connection string",
+        advice=f"example of a {role}: kafka://broker:9092/^(orders|users)$",
+    )
+
+
+def _metadata(given: Any) -> dict[str, str]:
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise InvalidRequest("metadata must map strings to strings")
+    if _TASK_COUNT in given:
+        raise InvalidRequest(
+            f"metadata {_TASK_COUNT} is set by the service", advice="set minTasks and maxTasks"
+        )
+    return dict(given)
+
+
+def _take_positions(metadata: dict[str, str]) -> None:
+    """Replace Brooklin's key of start positions by ours. Raises InvalidRequest."""
+    positions = read_positions(f"metadata {BROOKLINS_POSITIONS}", metadata.get(BROOKLINS_POSITIONS, ""))
+    if positions.offsets:
+        del metadata[BROOKLINS_POSITIONS]
+        metadata[START_POSITIONS] = positions.text
+
+
+def _start(metadata: Mapping[str, str]) -> Start:
+    return read_start(f"metadata {_START}", metadata.get(_START, StartPosition.EARLIEST.value))
+
+
+def _limits(metadata: Mapping[str, str]) -> TaskLimits:
+    def number(key: str) -> int | None:
+        text = metadata.get(key)
+        if text is None or text == "":
+            return None
+        return digits(f"metadata {key}", text, 1, MOST_PARTITIONS)
+
+    return TaskLimits(
+        min_tasks=number(_MIN_TASKS) or 1,
+        max_tasks=number(_MAX_TASKS),
+        max_partitions_per_task=number(_PARTITIONS_PER_TASK),
+    )
+
+
+def key_contradictions(
+    metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
+) -> Iterator[tuple[str, str]]:
+    """Yield metadata keys that contradict the fields of the definition, with the pointer of each field."""
+    for key, field in _LIMITS.items():
+        text = metadata.get(key, "")
+        if text and text != str(getattr(limits, field)):
+            yield key, f"/limits/{field}"
+    is_same = not metadata.get(_START)
+    with suppress(InvalidRequest):
+        is_same = is_same or _start(metadata) == start
+    if not is_same:
+        yield _START, "/start"
+    if metadata.get(PREFIX) and metadata[PREFIX] + PLACEHOLDER != naming.template:
+        yield PREFIX, "/destination/name"
+
+
+def _limit_keys(datastream: Datastream) -> dict[str, str]:
+    """Return the limits in effect if the metadata omits or contradicts them."""
+    limits, metadata = datastream.limits, datastream.metadata
+    numbers = {key: getattr(limits, field) for key, field in _LIMITS.items()}
+    try:
+        are_said = _limits(metadata) == limits
+    except InvalidRequest:
+        are_said = False
+    return {} if are_said else {key: "" if one is None else str(one) for key, one in numbers.items()}
+
+
+def _pause_keys(datastream: Datastream) -> dict[str, str]:
+    """Return paused partitions as Brooklin shows them: by topic, as lists of strings."""
+    pauses = {
+        topic: ["*"] if one.numbers is None else [str(number) for number in sorted(one.numbers)]
+        for topic, one in sorted(datastream.pauses.items())
+    }
+    return {PAUSED_PARTITIONS: json.dumps(pauses, separators=(",", ":"))} if pauses else {}
+
+
+def batch_keys(query: str, version: str) -> tuple[str, ...]:
+    """Return the keys of a batch request from its raw query: `ids=List(a,b)` in protocol 2, where brackets
+    and commas within a key are percent-encoded; `ids=a&ids=b` in older protocols. Raises InvalidRequest."""
+    found = [one.removeprefix(_IDS) for one in query.split("&") if one.startswith(_IDS)]
+    if version.startswith("2"):
+        begin, end = _LIST
+        text = found[0] if len(found) == 1 else ""
+        if not text.startswith(begin) or not text.endswith(end):
+            raise InvalidRequest("ids must be a list", advice="ids=List(first,second)")
+        inside = text.removeprefix(begin).removesuffix(end)
+        keys = [unquote(one) for one in inside.split(",")] if inside else []
+    else:
+        keys = [unquote_plus(one) for one in found]
+    if len(set(keys)) < len(keys):
+        raise InvalidRequest("duplicate key in ids")
+    return tuple(keys)
+
+
+def datastream_changed_by(
+    present: Datastream,
+    document: Mapping[str, Any],
+    cluster_of_address: Callable[[str], ClusterRef],
+    address_of_cluster: Callable[[ClusterRef], str],
+) -> Datastream:
+    """Return the current definition updated from a Brooklin client's request, which contains the whole
+    definition. Properties that the interface does not show (the objective, selection of internal topics) are
+    kept. Raises InvalidRequest, RefusedFields."""
+    known = datastream_to_restli(present, address_of_cluster)
+    failed = f"Failed to update {present.name}"
+    if document.get("name") != present.name:
+        raise InvalidRequest(f"{failed} because datastream name doesn't match")
+    for field, description in _SAME.items():
+        given = document.get(field)
+        if given != known.get(field):
+            raise InvalidRequest(f"{failed}. Can't update {description} in update request: {shown(given)}")
+    place = _connection(document.get("destination") or {}, "destination")
+    if not place:
+        raise InvalidRequest(f"{failed}. Can't update destination in update request")
+    problems = FieldProblems()
+    given = kept_secrets(_metadata(document.get("metadata")), present.metadata)
+    metadata = _changed_metadata(present, given, known["metadata"], problems)
+    source, pattern = _split(_connection(document.get("source"), "source"), "source")
+    wanted = WantedDefinition(
+        selection=_changed_selection(present.selection, pattern, problems),
+        limits=problems.attempt("/metadata", partial(_limits, metadata), present.limits),
+        objective=present.objective,
+        metadata=metadata,
+        source=cluster_of_address(source),
+    )
+    if place != known["destination"]["connectionString"]:
+        destination, template = _split(place, "destination")
+        prefix = present.metadata.get(PREFIX, "") if template == PLACEHOLDER else ""
+        naming = problems.attempt("/destination/name", lambda: TopicNaming(prefix + template), None)
+        wanted = replace(wanted, destination=cluster_of_address(destination), naming=naming)
+    return changed(present, wanted, problems)
+
+
+def _changed_metadata(
+    present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
+) -> dict[str, str]:
+    """Return the metadata to store: without keys that only this interface derives from the definition, and
+    with the keys that the interface shows as separate fields."""
+    limits = {_MIN_TASKS, _MAX_TASKS, _PARTITIONS_PER_TASK}
+    metadata = {}
+    for key, value in given.items():
+        is_stated = key not in present.metadata and known.get(key) == value
+        if key == PAUSED_PARTITIONS and value not in ("", "{}", known.get(key)):
+            problems.refuse(
+                pointer_to(["metadata", key]),
+                "use pauseSourcePartitions and resumeSourcePartitions",
+            )
+        elif key != PAUSED_PARTITIONS and (not is_stated or key in limits):
+            metadata[key] = value
+            if value != present.metadata.get(key):
+                problems.attempt(pointer_to(["metadata", key]), partial(refuse_ignored, {key: value}), None)
+    fields = {CONNECTOR, TRANSPORT, START_POSITIONS} & present.metadata.keys()
+    return {**metadata, **{key: present.metadata[key] for key in fields}}
+
+
+def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
+    """Return the current selection if the pattern is unchanged: the interface has one expression for both of
+    ours."""
+    if pattern == _pattern(present):
+        return present
+    chosen = problems.attempt(
+        "/source/topics", lambda: selection_without_look_ahead(pattern, "", present.internal), present
+    )
+    return replace(chosen, internal=present.internal)

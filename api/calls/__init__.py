@@ -1,1 +1,0 @@
-"""Long-running requests, concurrency limits, request ids, and requests interrupted by a shutdown."""

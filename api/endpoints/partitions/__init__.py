@@ -1,1 +1,0 @@
-"""Lag, gaps, loads, ledgers and offset translation of a datastream's partitions."""

@@ -1,0 +1,53 @@
+"""Dependencies that handlers can request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request, Response
+
+from api.access.gate import caller_of, quota_holders_of
+from api.fleet.questions import Fleet, FleetCredentials
+from api.fleet.reads import Reads
+from api.http.event_streams import EventFeed
+from api.http.slow_calls import SlowCalls
+from api.services import Services
+
+
+def of_state(name: str) -> Callable[[Request], Awaitable[Any]]:
+    """Return a dependency that reads an attribute of the application's state."""
+
+    async def given(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return given
+
+
+async def _reads(request: Request, response: Response) -> Reads:
+    return Reads(request.app.state.services, request.app.state.memory, response.headers)
+
+
+async def _services(request: Request) -> Services:
+    """Return the services whose changes are made with the rights of the caller."""
+    services: Services = request.app.state.services
+    return replace(services, control=services.control.of(caller_of(request)))
+
+
+async def _slow_calls(request: Request) -> SlowCalls:
+    """Return the slow calls of the caller's principal and owners; other instances have only the overall
+    limit."""
+    found: SlowCalls = request.app.state.slow_calls
+    return found.of(quota_holders_of(request))
+
+
+ServicesDep = Annotated[Services, Depends(_services)]
+SlowCallsDep = Annotated[SlowCalls, Depends(_slow_calls)]
+EventFeedDep = Annotated[EventFeed, Depends(of_state("event_feed"))]
+ReadsDep = Annotated[Reads, Depends(_reads)]
+"""For responses that the framework builds from the handler's return value; they carry the headers of the
+reads."""
+FleetDep = Annotated[Fleet, Depends(of_state("fleet"))]
+CredentialsDep = Annotated[FleetCredentials, Depends(of_state("credentials"))]
+NamePath = Annotated[str, Path(description="name of the datastream")]

@@ -1,1 +1,0 @@
-"""Groups of datastreams that share tasks, on /v1."""

@@ -1,1 +1,0 @@
-"""History of loads and latencies on /v1: queries and responses. Pure."""

@@ -1,0 +1,413 @@
+"""Errors of REST: HTTP status, problem document (RFC 9457), and both in the OpenAPI document.
+
+An endpoint declares its specific errors as `responses=problems(404, 409)`. Errors that any call can return
+(`EVERYWHERE`) are declared once, where the application includes the routers of /v1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from starlette.responses import JSONResponse
+
+from api.access.origins import BodyNotJson
+from mirror import errors
+from mirror.model.documents import pointer_to
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class MethodNotAllowed(errors.InvalidRequest):
+    """The path exists, but not for this method."""
+
+
+class BodyTooLarge(errors.InvalidRequest):
+    """The request body is larger than the limit."""
+
+
+class BodyTooLate(errors.InvalidRequest):
+    """The announced body did not arrive in time."""
+
+
+STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
+    errors.NotAuthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.AlreadyExists: HTTPStatus.CONFLICT,
+    errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+    BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    BodyTooLate: HTTPStatus.REQUEST_TIMEOUT,
+    BodyNotJson: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.TooOften: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.RefusedFields: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.VersionNotGiven: HTTPStatus.PRECONDITION_REQUIRED,
+    errors.IllegalTransition: HTTPStatus.CONFLICT,
+    errors.NothingStored: HTTPStatus.CONFLICT,
+    errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
+    errors.NotAuthorized: HTTPStatus.UNAUTHORIZED,
+    errors.VersionConflict: HTTPStatus.CONFLICT,
+    errors.StaleVersion: HTTPStatus.PRECONDITION_FAILED,
+    errors.DamagedState: HTTPStatus.CONFLICT,
+    errors.PlanRejected: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.TimedOut: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.Unreachable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.CoordinationError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.LoadUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.HistoryUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.AnalyticsError: HTTPStatus.BAD_GATEWAY,
+    errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.Refused: HTTPStatus.BAD_GATEWAY,
+    errors.HeadraceError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""Errors that are not listed use their nearest listed ancestor."""
+
+_BODY: Final = "body"
+_MOST_PROBLEMS: Final = 100
+"""Limits the response to an entirely invalid body."""
+_NOT_OF_THE_BODY: Final = frozenset({"query", "path", "header", "cookie"})
+
+
+def status_of(error: errors.HeadraceError) -> HTTPStatus:
+    """Return the HTTP status of an error."""
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def headers_of(error: errors.HeadraceError) -> dict[str, str]:
+    """Return the response headers that tell the client when and how to retry."""
+    if isinstance(error, errors.TooOften):
+        return {"Retry-After": str(error.after_seconds)}
+    if isinstance(error, BodyTooLate):
+        return {"Connection": "close"}  # the remainder of the body is not the next request
+    return {"Retry-After": "5"} if status_of(error) is HTTPStatus.SERVICE_UNAVAILABLE else {}
+
+
+def problem(error: errors.HeadraceError, request_id: str) -> dict[str, Any]:
+    """Return a problem document (RFC 9457). `advice`: how to fix it; `errors`: errors of single fields, if
+    known."""
+    status = status_of(error)
+    fields = error.fields if isinstance(error, errors.InvalidRequest) else ()
+    return {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "kind": type(error).__name__,
+        "detail": error.message,
+        "advice": error.advice,
+        "request_id": request_id,
+        **({"errors": [field._asdict() for field in fields]} if fields else {}),
+    }
+
+
+def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
+    """Convert validation errors of pydantic: the message is the first error, `fields` are the first hundred
+    of the body."""
+    where = ".".join(str(part) for part in found[0]["loc"] if part != _BODY)
+    fields = [
+        errors.FieldProblem(pointer_to(one["loc"][one["loc"][:1] == (_BODY,) :]), one["msg"])
+        for one in found[:_MOST_PROBLEMS]
+        if not _NOT_OF_THE_BODY.intersection(one["loc"][:1])
+    ]
+    return errors.InvalidRequest(f"{where or 'the body'}: {found[0]['msg']}", fields=fields)
+
+
+class LegibleJson(JSONResponse):
+    """JSON response in UTF-8 with lone surrogates escaped."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the content as UTF-8."""
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
+            errors="backslashreplace"
+        )
+
+
+HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After", "X-Request-ID"]
+
+HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
+    "Age": {
+        "description": "Age of the response in seconds; only while ZooKeeper is unreachable.",
+        "schema": {"type": "integer"},
+        "example": 12,
+    },
+    "As-Of-Ms": {
+        "description": "Time of the returned state (epoch ms); only while ZooKeeper is unreachable.",
+        "schema": {"type": "integer"},
+        "example": 1764000000000,
+    },
+    "ETag": {
+        "description": "Version of the definition, for If-Match of a change (RFC 9110).",
+        "schema": {"type": "string"},
+        "example": '"1764000000000-3"',
+    },
+    "Link": {
+        "description": 'URL of the next page, with rel="next" (RFC 8288); absent on the last page.',
+        "schema": {"type": "string"},
+        "example": '</v1/datastreams?limit=100&cursor=b3JkZXJz>; rel="next"',
+    },
+    "Location": {
+        "description": "URL of the resource.",
+        "schema": {"type": "string", "format": "uri-reference"},
+        "example": "/v1/datastreams/orders",
+    },
+    "Retry-After": {
+        "description": "Time to wait before a retry, in seconds.",
+        "schema": {"type": "integer"},
+        "example": 5,
+    },
+    "X-Request-ID": {
+        "description": "The caller's id if it is a short token, else a new one; log lines contain it.",
+        "schema": {"type": "string"},
+        "example": "4f1c9d0e7a62b358",
+    },
+}
+
+OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {
+    "DatastreamAnswer": ("ETag",),
+    "GroupMembersAnswer": ("ETag",),
+    "MoveAnswer": ("ETag",),
+}
+"""Headers of the responses that return one of these models."""
+
+
+def described(*names: HeaderName) -> dict[str, Any]:
+    """Return the `headers` of a response."""
+    return {name: HEADERS[name] for name in names}
+
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+
+class AnswerModel(BaseModel):
+    """Base of responses, which have no other fields than the documented ones."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class StrictModel(BaseModel):
+    """Base of models that reject unknown fields and convert no types: 1 is not true."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class SharedFields(BaseModel):
+    """Base of models with fields that others share. In JSON, the own fields of a model come first."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Sort the fields of a new model."""
+        fields, own = cls.__pydantic_fields__, [*cls.__annotations__]
+        first = [name for name in own if name in fields]
+        cls.__pydantic_fields__ = {name: fields[name] for name in dict.fromkeys([*first, *fields])}
+        cls.model_rebuild(force=True, raise_errors=False)
+
+
+class RecordAnswer:
+    """Base of responses that are a dataclass of the domain: a subclass extends that dataclass and this class,
+    and redeclares only fields whose JSON differs. `DESCRIPTIONS`: of fields, for the OpenAPI document."""
+
+    DESCRIPTIONS: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def of(cls, record: DataclassInstance, **fields: Any) -> Self:
+        """Return the response for a value of the domain. `fields`: further ones, or with other values."""
+        found: Self = _adapter_of(cls).validate_python({**asdict(record), **fields})
+        return found
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the fields, all of which are always present."""
+        found = handler(schema)
+        whole = handler.resolve_ref_schema(found)
+        for name, field in whole["properties"].items():
+            field.pop("default", None)
+            if "enum" in field:
+                field["title"] = name.replace("_", " ").title()
+            if name in cls.DESCRIPTIONS:
+                field["description"] = cls.DESCRIPTIONS[name]
+        whole |= {"required": list(whole["properties"]), "additionalProperties": False}
+        return found
+
+
+@cache
+def _adapter_of(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def by_value(kind: type[StrEnum]) -> WithJsonSchema:
+    """Return the schema of an enumeration as part of the field, without a type of its own."""
+    return WithJsonSchema({"enum": [one.value for one in kind], "type": "string"})
+
+
+class ProblemField(AnswerModel):
+    """Problem with one field of the body."""
+
+    pointer: str
+    """JSON pointer of the field (RFC 6901)."""
+    detail: str
+    """Reason."""
+
+
+class ProblemDocument(AnswerModel):
+    """Reason why a call failed (RFC 9457)."""
+
+    type: str = "about:blank"
+    """Always `about:blank`; `status` and `kind` identify the problem."""
+    title: str
+    """Reason phrase of the status."""
+    status: int
+    """HTTP status code."""
+    kind: str
+    """Class of the error, for clients to branch on."""
+    detail: str
+    """Description of the error."""
+    advice: str
+    """Suggested remedy; empty if none."""
+    request_id: str
+    """Value of the header X-Request-ID, which log lines contain."""
+    errors: list[ProblemField] | None = None
+    """All invalid fields of the body; absent if the error is not about fields."""
+
+
+class _StatusDescription(NamedTuple):
+    """Description of a status, and an example."""
+
+    text: str
+    kind: str
+    detail: str
+    advice: str = ""
+
+
+_MEANINGS: Final = {
+    HTTPStatus.BAD_REQUEST: _StatusDescription(
+        "The body or a parameter of the request is invalid.",
+        "InvalidRequest",
+        "name: String should have at least 1 character",
+    ),
+    HTTPStatus.UNAUTHORIZED: _StatusDescription(
+        "Authentication is required, or an upstream server rejects Headrace's credentials.",
+        "NotAuthenticated",
+        "authentication required",
+        "send an Authorization: Bearer header with a token of this service",
+    ),
+    HTTPStatus.FORBIDDEN: _StatusDescription(
+        "The caller lacks the required permission.",
+        "Forbidden",
+        "ci may not change resources of team-orders",
+        "ask an operator or an admin",
+    ),
+    HTTPStatus.NOT_FOUND: _StatusDescription(
+        "The named resource does not exist.", "NotFound", "datastream orders does not exist"
+    ),
+    HTTPStatus.CONFLICT: _StatusDescription(
+        "Conflict with the current state: the name is taken, the state does not allow the change, the"
+        " resource was modified concurrently, or its stored state is missing or damaged.",
+        "IllegalTransition",
+        "cannot pause datastream orders: it is STOPPED",
+    ),
+    HTTPStatus.PRECONDITION_FAILED: _StatusDescription(
+        "The version in If-Match is not the current one.",
+        "StaleVersion",
+        "datastream orders was modified since the version in If-Match",
+        "read it again and retry",
+    ),
+    HTTPStatus.UNPROCESSABLE_ENTITY: _StatusDescription(
+        "Invalid values of fields, or an impossible plan.",
+        "RefusedFields",
+        "2 fields are invalid",
+    ),
+    HTTPStatus.REQUEST_TIMEOUT: _StatusDescription(
+        "The body did not arrive in time.", "BodyTooLate", "the body did not arrive within 30 seconds"
+    ),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _StatusDescription(
+        "The body exceeds the maximum size.",
+        "BodyTooLarge",
+        "the body is too large",
+        "the limit is 900000 bytes",
+    ),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: _StatusDescription(
+        "The Content-Type of a change is not JSON: the request could come from a page of another site.",
+        "BodyNotJson",
+        "the body of a change must be JSON",
+        "send a JSON body, at least {}, with Content-Type: application/json",
+    ),
+    HTTPStatus.TOO_MANY_REQUESTS: _StatusDescription(
+        "The caller exceeds its rate limit.",
+        "TooOften",
+        "ci exceeds 100 calls per second",
+        "retry after the time in Retry-After",
+    ),
+    HTTPStatus.PRECONDITION_REQUIRED: _StatusDescription(
+        "The change has no If-Match header.",
+        "VersionNotGiven",
+        "the change of datastream orders has no If-Match header",
+        "read it and send its ETag as If-Match; If-Match: * changes any version",
+    ),
+    HTTPStatus.INTERNAL_SERVER_ERROR: _StatusDescription(
+        "Internal error of Headrace; see the log.",
+        "HeadraceError",
+        "internal error",
+        "see the log of this instance",
+    ),
+    HTTPStatus.BAD_GATEWAY: _StatusDescription(
+        "An upstream server rejected the request.", "Refused", "topic orders.created does not exist"
+    ),
+    HTTPStatus.SERVICE_UNAVAILABLE: _StatusDescription(
+        "An upstream server does not respond, or too many calls to other servers are in progress.",
+        "Busy",
+        "8 calls to other servers are in progress",
+        "retry in a few seconds",
+    ),
+    HTTPStatus.GATEWAY_TIMEOUT: _StatusDescription(
+        "An upstream server did not respond in time.",
+        "TimedOut",
+        "cluster source did not respond within 10 s",
+    ),
+}
+
+
+_WAITED_FOR: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of an endpoint or a router: each status with a problem document."""
+    return {status: _documented(HTTPStatus(status)) for status in sorted(statuses)}
+
+
+def _documented(status: HTTPStatus) -> dict[str, Any]:
+    """Document one status by hand: FastAPI's `model` would use the media type of successful responses."""
+    schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
+    meaning = _MEANINGS[status]
+    headers = described("Retry-After") if status in _WAITED_FOR else {}
+    example = ProblemDocument(
+        title=status.phrase,
+        status=status,
+        kind=meaning.kind,
+        detail=meaning.detail,
+        advice=meaning.advice,
+        request_id="4f1c9d0e7a62b358",
+    )
+    content = {"schema": schema, "example": example.model_dump(exclude_none=True)}
+    return {"description": meaning.text, "headers": headers, "content": {PROBLEM_TYPE: content}}
+
+
+EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
+"""Errors of any call: malformed, too large, too frequent or not permitted, failed ZooKeeper or another
+server, or a bug."""
+
+OF_CHANGES: Final = problems(415)
+"""Further errors of every change."""

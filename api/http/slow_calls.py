@@ -1,0 +1,187 @@
+"""Calls that query other servers: few at a time, in separate threads, so that they delay no other request.
+
+Each Kafka cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from mirror.errors import Busy, TimedOut, TooOften, Unreachable
+from mirror.model.identifiers import ClusterRef
+
+
+class CallSlots:
+    """Slots with limits; not thread-safe. `most`: total; `most_each`: per name, such as a principal or an
+    owner."""
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._all = 0
+        self._each = Counter[str]()
+
+    @property
+    def count(self) -> int:
+        """Number of slots in use."""
+        return self._all
+
+    @property
+    def is_full(self) -> bool:
+        """True if all slots are in use."""
+        return self._all >= self._most
+
+    def full_for(self, names: frozenset[str]) -> str:
+        """Return one of the names that has reached its limit; empty if none has."""
+        return next((name for name in sorted(names) if self._each[name] >= self._most_each), "")
+
+    @contextmanager
+    def taken(self, names: frozenset[str]) -> Iterator[None]:
+        """Occupy a slot that counts against all these names."""
+        self._all += 1
+        self._each.update(names)
+        try:
+            yield
+        finally:
+            self._all -= 1
+            self._each.subtract(names)
+            self._each = +self._each
+
+
+_T = TypeVar("_T")
+ANSWER_SECONDS: Final = 5.0
+"""Deadline for a cluster to respond, and time for which its failure answers further requests."""
+
+
+class ClusterInUse(Exception):
+    """Another request to the cluster is in progress. `ended` completes with it."""
+
+    def __init__(self, cluster: ClusterRef, ended: Future[None]) -> None:
+        super().__init__(cluster)
+        self.cluster = cluster
+        self.ended = ended
+
+
+class ClusterTurns:
+    """Serializes requests per cluster. Thread-safe and non-blocking: after `ClusterInUse`, `SlowCalls` waits
+    without occupying a slot or a thread. `monotonic` returns seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._under_way: dict[ClusterRef, Future[None]] = {}
+        self._failures: dict[ClusterRef, tuple[Unreachable, float]] = {}
+
+    def ask(self, cluster: ClusterRef, question: Callable[[], _T]) -> _T:
+        """Return the result of `question`, which queries this cluster. Raises the errors of `question`,
+        ClusterInUse while another one is in progress, and Unreachable for `ANSWER_SECONDS` after one
+        failed."""
+        ended = self._begin(cluster)
+        try:
+            return question()
+        except Unreachable as error:
+            raise self.note_failure(cluster, error) from error
+        finally:
+            with self._lock:
+                del self._under_way[cluster]
+            ended.set_result(None)
+
+    def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
+        """Remember the error for later requests, and return it in the form in which they receive it:
+        time-outs are converted, so that the status is always 503."""
+        found = copy.copy(error)
+        if isinstance(error, TimedOut):
+            found = Unreachable(error.message, advice=error.advice)
+        with self._lock:
+            self._forget_old()
+            self._failures[cluster] = found, self._monotonic()
+        return copy.copy(found)
+
+    def failure(self, cluster: ClusterRef) -> Unreachable | None:
+        """Return the error of a request that failed within the last `ANSWER_SECONDS`, or None."""
+        with self._lock:
+            return self._failure(cluster)
+
+    def _failure(self, cluster: ClusterRef) -> Unreachable | None:
+        self._forget_old()
+        known = self._failures.get(cluster)
+        return copy.copy(known[0]) if known is not None else None
+
+    def _begin(self, cluster: ClusterRef) -> Future[None]:
+        with self._lock:
+            failure = self._failure(cluster)
+            if failure is not None:
+                raise failure
+            under_way = self._under_way.get(cluster)
+            if under_way is not None:
+                raise ClusterInUse(cluster, under_way)
+            ended = self._under_way[cluster] = Future[None]()
+        return ended
+
+    def _forget_old(self) -> None:
+        oldest = self._monotonic() - ANSWER_SECONDS
+        self._failures = {one: known for one, known in self._failures.items() if known[1] > oldest}
+
+
+MOST_AT_ONCE: Final = 8
+_AGAIN_SECONDS: Final = 5
+
+
+class SlowCalls:
+    """Executes slow calls. Used by the event loop's thread. `most_each`: limit per principal and per owner.
+    `wait_seconds`: time to wait for a cluster in use by other calls."""
+
+    def __init__(self, most_each: int = MOST_AT_ONCE, wait_seconds: float = ANSWER_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
+        self._most_each = most_each
+        self._shares = CallSlots(MOST_AT_ONCE, most_each)
+        self._callers: frozenset[str] = frozenset()
+
+    def of(self, callers: frozenset[str]) -> SlowCalls:
+        """Return the same limits for one caller. `callers`: names whose limits its calls count against."""
+        mine = copy.copy(self)
+        mine._callers = callers  # noqa: SLF001 - its own copy
+        return mine
+
+    async def run(self, call: Callable[[], _T]) -> _T:
+        """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
+        calls are in progress, TooOften if this caller has too many. A call that needs a cluster in use by
+        another call is repeated when that call ends; until then it occupies no slot and no thread."""
+        until = anyio.current_time() + self._wait_seconds
+        while True:
+            try:
+                return await self._run_once(call)
+            except ClusterInUse as other:
+                await _end_of(other, until - anyio.current_time())
+
+    async def _run_once(self, call: Callable[[], _T]) -> _T:
+        full = self._shares.full_for(self._callers)
+        if full:
+            raise TooOften(
+                f"{full} already has {self._most_each} calls in progress that query other servers",
+                after_seconds=_AGAIN_SECONDS,
+                advice="send them one at a time",
+            )
+        if self._shares.is_full:
+            raise Busy(
+                f"{MOST_AT_ONCE} calls that query other servers are in progress",
+                advice="retry in a few seconds",
+            )
+        with self._shares.taken(self._callers):
+            return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
+
+
+async def _end_of(other: ClusterInUse, seconds: float) -> None:
+    """Wait for the other call. Raises Busy after `seconds`."""
+    if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
+        raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

@@ -1,1 +1,0 @@
-"""Loads of partitions and source clusters known to the leader, for /v1."""

@@ -1,1 +1,0 @@
-"""/v1/lost-datastreams: recovery of definitions that ZooKeeper has lost."""

@@ -1,0 +1,102 @@
+"""/v1/advice: sizing advice of the leader."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from api.fleet.dependencies import ReadsDep, ServicesDep
+from api.http.problems import RecordAnswer
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed, sentence_with_age
+
+router = APIRouter(prefix="/v1", tags=["plans"])
+
+
+@dataclass(frozen=True)
+class HourNeedAnswer(HourNeed, RecordAnswer):
+    """Need in the hour that starts at `hour_ms` (epoch ms): `tasks` for the median forecast, `most_tasks` for
+    its upper bound."""
+
+
+@dataclass(frozen=True)
+class GroupNeedAnswer(GroupNeed, RecordAnswer):
+    """Need of one group of datastreams. `tasks`: number in force. `now`: needed by the current load, null if
+    unknown. `coming`: need by hour, empty without a forecast; `why` names the missing input. `tried`,
+    `covered`, `error`: accuracy of past forecasts: their number, the fraction whose upper bound was not
+    exceeded, and the median relative error of their median."""
+
+    coming: tuple[HourNeedAnswer, ...] = ()
+
+
+@dataclass(frozen=True)
+class HoursAnswer(Hours, RecordAnswer):
+    """Sums over the `hours` of the forecast: current size kept for all hours, and need. The difference is the
+    possible saving, or the shortage."""
+
+
+@dataclass(frozen=True)
+class PastNeedAnswer(PastNeed, RecordAnswer):
+    """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
+    current number of tasks; `peak_task_hours`: with the number that the busiest hour needed;
+    `needed_task_hours`: with the number that each hour needed by its mean load. The differences to the last
+    are the most that hourly sizing can save, even if limits forbid it."""
+
+
+class AdviceAnswer(BaseModel):
+    """Sizing advice of the leader.
+
+    `required_tasks`, `required_instances`: need now and in the near future; they rise immediately and fall
+    with a delay. Null if the need of a datastream is unknown, which `why` names; `tasks_at_least`,
+    `instances_at_least`: need of the other datastreams. `rises`: first hour that needs more; `peak`: hour
+    with the greatest need; `peak_instances`: instances it needs. `lower_since_ms`: time since which fewer
+    tasks would suffice, `lower_tasks`: their number. `past_day`, `past_week`: the last 24 and 168 full hours,
+    null if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: null if the leader
+    has not computed it yet.
+    """
+
+    computed_ms: int | None
+    tasks: int | None
+    instances: int | None
+    required_tasks: int | None
+    required_instances: int | None
+    why: str
+    sentence: str
+    tasks_at_least: int | None = None
+    instances_at_least: int | None = None
+    lower_since_ms: int | None = None
+    lower_tasks: int | None = None
+    rises: HourNeedAnswer | None = None
+    peak: HourNeedAnswer | None = None
+    peak_instances: int | None = None
+    sums: HoursAnswer | None = None
+    past_day: PastNeedAnswer | None = None
+    past_week: PastNeedAnswer | None = None
+    groups: list[GroupNeedAnswer] = []
+    tasks_per_instance: int | None = None
+
+    @classmethod
+    def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
+        """Return the JSON form; None: not computed yet. The sentence includes the age."""
+        if found is None:
+            why = "the leader has not computed it yet"
+            return cls(
+                computed_ms=None,
+                tasks=None,
+                instances=None,
+                required_tasks=None,
+                required_instances=None,
+                why=why,
+                sentence="no advice yet",
+            )
+        fields = {name: one for name, one in asdict(found).items() if name in cls.model_fields}
+        return cls.model_validate(fields | {"sentence": sentence_with_age(found, now_ms)})
+
+
+@router.get("/advice")
+def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
+    """Return the capacity that the service needs now and in the next hours, as last computed by the leader:
+    once an hour, for now and a day ahead. `required_instances` and `required_tasks` are stable enough for an
+    autoscaler; if one is null, `why` names the missing input. Any instance responds."""
+    return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())

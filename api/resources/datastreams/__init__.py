@@ -1,0 +1,1 @@
+"""Datastreams and groups of datastreams on /v1. Read `datastreams.py` first, then `datastream_models.py`."""

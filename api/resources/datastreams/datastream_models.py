@@ -1,0 +1,435 @@
+"""Request bodies and responses for datastreams on /v1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from api.brooklin.ignored_keys import refuse_ignored
+from api.brooklin.restli import key_contradictions
+from api.http.problems import SharedFields, StrictModel
+from api.resources.datastreams.halts import HaltAnswer, PauseAnswer
+from api.resources.plan_answers import PlanningAnswer
+from mirror.coordination.stores.definitions import DamagedDefinition
+from mirror.coordination.stores.problems import Problem
+from mirror.errors import InvalidRequest, RefusedFields
+from mirror.instance.loads.assessments import Assessment
+from mirror.model.bounds import shown
+from mirror.model.clusters import checked_cluster
+from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
+from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
+from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.datastreams.objectives.objective import (
+    HIGHEST_PERCENT,
+    LARGEST_OBJECTIVE_MS,
+    LONGEST_PERIOD_DAYS,
+    LONGEST_WINDOW_SECONDS,
+    LOWEST_PERCENT,
+    MOST_OBJECTIVES,
+    SHORTEST_WINDOW_SECONDS,
+)
+from mirror.model.datastreams.options import DatastreamOption, options_of
+from mirror.model.datastreams.policy import Guarantee
+from mirror.model.datastreams.positions.start_positions import LARGEST_OFFSET, positions_of_document
+from mirror.model.datastreams.secrets import kept_secrets, without_secrets
+from mirror.model.datastreams.starts import WORDS, Start, read_start
+from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
+from mirror.model.documents import pointer_to
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.load import TaskLimits
+from mirror.model.topics import TopicNaming, TopicSelection
+
+_DAMAGED: Final = "DAMAGED"
+_TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_ANNOTATED: Final[Any] = Annotated
+_LITERAL: Final[Any] = Literal
+_ByName: Final = Field(strict=False)
+"""Enumerations: JSON has no form for them but their text."""
+
+
+def _start_text(value: object) -> object:
+    """Return a start in the form that responses use."""
+    try:
+        return str(read_start("the start", value))
+    except InvalidRequest as error:
+        raise PydanticCustomError("start", "{problem}", {"problem": str(error)}) from error
+
+
+StartText = Annotated[
+    str,
+    BeforeValidator(_start_text),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(WORDS), "type": "string"},
+                {"format": "date-time", "type": "string", "description": "First record not older than this."},
+                {"type": "integer", "minimum": 10**11, "description": "The same in epoch milliseconds."},
+            ]
+        }
+    ),
+]
+
+
+PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]]]
+
+
+def with_options(group: str) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the options of a group as fields of a model."""
+
+    def decorate(model: type[_Model]) -> type[_Model]:
+        fields: dict[str, Any] = {
+            option.field: (_annotation(option), Field(default=option.default, description=option.text))
+            for option in options_of(group)
+        }
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
+        )
+
+    return decorate
+
+
+def _annotation(option: DatastreamOption) -> Any:
+    """Return the type of a field for an option."""
+    kind = option.kind
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        kind = _ANNOTATED[kind, _ByName]
+    elif option.pattern is not None:
+        kind = _ANNOTATED[kind, Field(pattern=option.pattern)]
+    elif option.least is not None:
+        kind = _ANNOTATED[kind, Field(ge=option.least, le=option.most)]
+    if option.word:
+        kind = kind | _LITERAL[option.word]
+    return kind | None if option.default is None else kind
+
+
+class SourceBody(StrictModel):
+    """Source of a datastream."""
+
+    cluster: str
+    """Alias from the settings, or `host:port[,host:port…]`."""
+    topics: str
+    """Topics to mirror: a regular expression that must match the whole name, for example `orders|users`."""
+    exclude: str = ""
+    """Topics to exclude: a regular expression that must match the whole name."""
+    internal: bool = False
+    """Allow topics whose names start with two underscores."""
+    match_all: bool = False
+    """Mirror every topic of the cluster, including future ones. Required for an expression that matches all
+    topics, such as `.*` without `exclude`."""
+
+    def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
+        """Return the selected topics. For an invalid expression, note the problem and keep the
+        current ones."""
+        chosen = problems.attempt(
+            "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
+        )
+        include = chosen.include if chosen is not None else ".*"
+        found = problems.attempt(
+            "/source/exclude", lambda: TopicSelection(include, self.exclude, self.internal), present
+        )
+        if chosen and found and found.takes_all and found != present and not self.match_all:
+            problems.refuse("/source/topics", _TAKES_ALL, "set match_all to true, or set exclude")
+        return found
+
+
+@with_options("destination")
+class DestinationBody(StrictModel):
+    """Destination of a datastream."""
+
+    cluster: str
+    """Alias from the settings, or `host:port[,host:port…]`."""
+    name: str = "*"
+    """Topic name at the destination; `*` is replaced by the source name."""
+
+
+@with_options("policies")
+class PoliciesBody(StrictModel):
+    """Isolation of reads, and handling of losses and rejected records."""
+
+
+@with_options("quota")
+class QuotaBody(StrictModel):
+    """Quota of a datastream over all instances."""
+
+
+@with_options("limits")
+class LimitsBody(StrictModel):
+    """Limits on the tasks of a datastream."""
+
+
+class ObjectiveBody(StrictModel):
+    """SLA: `percentile` of the records must arrive within `milliseconds`."""
+
+    milliseconds: Annotated[int, Field(gt=0)]
+    percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
+
+
+Percent = Annotated[float, Field(ge=LOWEST_PERCENT, le=HIGHEST_PERCENT)]
+
+
+class ServiceObjectiveBody(StrictModel):
+    """One of several objectives, with its error budget."""
+
+    milliseconds: Annotated[int, Field(ge=1, le=LARGEST_OBJECTIVE_MS)]
+    """Latency above which a record is late."""
+    target_percent: Percent
+    """Percentage of the period's records that must arrive in time. The rest is the error budget."""
+    percentile: Percent = 99.0
+    """Percentage of the window's records that must arrive in time; fewer is a breach."""
+    window_seconds: Annotated[int, Field(ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS)] = 60
+    period_days: Annotated[int, Field(ge=1, le=LONGEST_PERIOD_DAYS)] = 30
+
+
+@with_options("placement")
+class PlacementBody(StrictModel):
+    """Planning of the datastream's tasks; null: as in the settings. If datastreams share tasks, the strictest
+    value applies, and all that choose a strategy or a load provider must choose the same."""
+
+
+class OptionFields(StrictModel, SharedFields):
+    """Options of a datastream, in requests and responses."""
+
+    owner: str = ""
+    """Team responsible for the datastream. Required, here or in the metadata."""
+    limits: LimitsBody = LimitsBody()
+    objective: ObjectiveBody | None = None
+    objectives: list[ServiceObjectiveBody] = Field(default=[], max_length=MOST_OBJECTIVES)
+    """Further objectives, each with a target over a period. Duplicates are rejected."""
+    monitor: Annotated[Mode | None, _ByName] = None
+    """Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would
+    have; null: as in its settings."""
+    placement: PlacementBody = PlacementBody()
+    start_positions: PositionsByTopic = Field(default={})
+    """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
+    Partitions that are not listed start at `start`, which may contain both as `{"at": "earliest",
+    "positions": …}`. Fixed at creation."""
+    metadata: dict[str, str] = Field(default={})
+    """Free metadata keys, and Brooklin's keys that have no field here."""
+
+
+class ChoicesBody(OptionFields):
+    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set these keys instead, or
+    to the same values."""
+
+    guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
+    """Delivery guarantee for every record when processes, brokers and networks fail."""
+    policies: PoliciesBody = PoliciesBody()
+    quota: QuotaBody = QuotaBody()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _positions_of_start(cls, value: object) -> object:
+        """Split a start with positions into two fields."""
+        if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
+            return value
+        if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
+            raise PydanticCustomError("start", "start has only `at` and `positions`, each once")
+        rest = {key: one for key, one in value.items() if key != "start"}
+        at = {"start": start["at"]} if "at" in start else {}
+        return {**rest, **at, "start_positions": start["positions"]}
+
+    def joined(
+        self, present: Mapping[str, str], problems: FieldProblems
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the metadata to store, and the pointer to the body field of each key."""
+        document = self.model_dump(mode="json", exclude_unset=True)
+        if "objectives" in document:
+            document["objectives"] = [objective.model_dump() for objective in self.objectives]
+        if "placement" in document:
+            document["placement"] = self.placement.model_dump()
+        no_positions: dict[str, dict[str, int]] = {}
+        positions = problems.attempt(
+            "/start_positions",
+            lambda: positions_of_document("start_positions", self.start_positions).document,
+            no_positions,
+        )
+        if "start_positions" in document:
+            document["start_positions"] = positions
+        typed = given_values(document)
+        for key, value in kept_secrets(self.metadata, present).items():
+            if value != present.get(key):
+                pointer = pointer_to(["metadata", key])
+                problems.attempt(pointer, partial(refuse_ignored, {key: value}), None)
+        return joined_metadata(typed, self.metadata, present, problems)
+
+    def check_keys(
+        self,
+        present: Mapping[str, str],
+        known: tuple[TaskLimits, Start, TopicNaming],
+        problems: FieldProblems,
+    ) -> None:
+        """Report metadata keys that contradict fields stored outside the metadata."""
+        given = {key: value for key, value in self.metadata.items() if value != present.get(key)}
+        for key, pointer in key_contradictions(given, *known):
+            text = f"metadata {key} is {shown(given[key])}, but the field has another value"
+            problems.contradiction((pointer, pointer_to(["metadata", key])), text, "omit the key")
+
+
+class DatastreamBody(ChoicesBody):
+    """Definition of a datastream to create."""
+
+    name: str
+    source: SourceBody
+    destination: DestinationBody | None = None
+    start: StartText = "earliest"
+    """Start of a partition without a checkpoint."""
+
+    def to_datastream(
+        self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
+    ) -> Datastream:
+        """Return the datastream, with each cluster under its one internal name. Raises InvalidRequest with
+        every invalid field, RefusedFields if fields contradict each other."""
+        problems = FieldProblems()
+        attempt = problems.attempt
+        place, objective = self.destination or DestinationBody(cluster=default_destination), self.objective
+        name = DatastreamName(self.name.strip())
+
+        def cluster(role: str, address: str) -> ClusterRef:
+            return ClusterRef(checked_cluster(f"{role} cluster", cluster_of_address(address)))
+
+        attempt("/name", lambda: check_name(name), None)
+        metadata, pointers = self.joined({}, problems)
+        check_metadata(metadata, problems, pointers)
+        start = read_start("the start", self.start)
+        parts: dict[str, Any] = {
+            "start": start.position,
+            "start_ms": start.at_ms,
+            "source": attempt("/source/cluster", lambda: cluster("the source", self.source.cluster), None),
+            "selection": self.source.selection(None, problems),
+            "destination": attempt(
+                "/destination/cluster", lambda: cluster("the destination", place.cluster), None
+            ),
+            "naming": attempt("/destination/name", lambda: TopicNaming(place.name), None),
+            "limits": attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), None),
+            "objective": attempt(
+                "/objective",
+                lambda: LatencyObjective(**objective.model_dump()) if objective else None,
+                None,
+            ),
+        }
+        if parts["limits"] and parts["naming"]:
+            self.check_keys({}, (parts["limits"], start, parts["naming"]), problems)
+        error = RefusedFields if problems.contradicts else InvalidRequest
+        problems.check(error)
+        datastream = attempt(
+            "/destination",
+            lambda: Datastream(name=name, metadata=metadata, **parts),
+            None,
+        )
+        problems.check(error)
+        assert datastream is not None  # the check raises otherwise
+        return datastream
+
+
+class ProblemAnswer(BaseModel):
+    """Reason why a datastream is excluded from planning, and since when (epoch ms). `sets_aside` false: a
+    remark; the datastream is not excluded."""
+
+    reason: str
+    since_ms: int
+    sets_aside: bool
+
+    @classmethod
+    def from_problem(cls, problem: Problem) -> ProblemAnswer:
+        """Return the JSON form."""
+        return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
+
+
+class DatastreamAnswer(OptionFields):
+    """Stored definition of a datastream.
+
+    A damaged definition has the status DAMAGED, a problem, and the last readable version if there is one.
+    """
+
+    model_config = ConfigDict(strict=False)
+
+    name: str
+    source: SourceBody | None = None
+    destination: DestinationBody | None = None
+    start: str = ""
+    guarantee: Guarantee | None = None
+    policies: PoliciesBody | None = None
+    quota: QuotaBody | None = None
+    objectives: list[ServiceObjectiveBody] = Field(default=[])
+    status: str
+    problem: ProblemAnswer | None = None
+    """Reason why the datastream cannot be processed or read."""
+    pauses: dict[str, PauseAnswer] = Field(default={})
+    """Partitions paused by an operator, by topic."""
+    halt: HaltAnswer | None = None
+    """Reason, time and requester of the pause, stop or deletion of the whole datastream."""
+    planning: PlanningAnswer | None = None
+    """Result of the last planning of its tasks, which other datastreams may share; null: unknown."""
+
+    @classmethod
+    def from_datastream(
+        cls, datastream: Datastream, problem: Problem | None = None, planning: Assessment | None = None
+    ) -> DatastreamAnswer:
+        """Return the JSON form, without secrets."""
+        limits, objective = datastream.limits, datastream.objective
+        metadata = without_secrets(datastream.metadata)
+        typed = typed_document(metadata)
+        return cls(
+            name=datastream.name,
+            owner=typed["owner"],
+            source=SourceBody(
+                cluster=datastream.source,
+                topics=datastream.selection.include,
+                exclude=datastream.selection.exclude,
+                internal=datastream.selection.internal,
+                match_all=datastream.selection.takes_all,
+            ),
+            destination=DestinationBody(
+                cluster=datastream.destination, name=datastream.naming.template, **typed["destination"]
+            ),
+            start=str(Start(datastream.start, datastream.start_ms)),
+            guarantee=typed["guarantee"],
+            policies=PoliciesBody(**typed["policies"]),
+            quota=QuotaBody(**typed["quota"]),
+            limits=LimitsBody(
+                min_tasks=limits.min_tasks,
+                max_tasks=limits.max_tasks,
+                max_partitions_per_task=limits.max_partitions_per_task,
+            ),
+            objective=(
+                ObjectiveBody(milliseconds=objective.milliseconds, percentile=objective.percentile)
+                if objective
+                else None
+            ),
+            objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
+            monitor=typed["monitor"],
+            placement=PlacementBody(**typed["placement"]),
+            start_positions=typed["start_positions"],
+            metadata=free_metadata(metadata),
+            status=datastream.status.value,
+            problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
+            pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
+            halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
+            planning=PlanningAnswer.of(planning) if planning is not None else None,
+        )
+
+    @classmethod
+    def from_damaged(cls, damaged: DamagedDefinition, problem: Problem) -> DatastreamAnswer:
+        """Return the JSON form of an unreadable definition."""
+        if damaged.last is None:
+            known = cls(name=damaged.name, status=_DAMAGED)
+        else:
+            known = cls.from_datastream(damaged.last)
+        update = {"status": _DAMAGED, "problem": ProblemAnswer.from_problem(problem)}
+        return known.model_copy(update=update)

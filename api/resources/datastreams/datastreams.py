@@ -1,0 +1,274 @@
+"""/v1/datastreams: list, create, read and change datastreams.
+
+The JSON text of each datastream is cached, because a list of thousands is assembled from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, of_state
+from api.fleet.reads import Reads
+from api.http.middleware import caller_of
+from api.http.problems import LegibleJson, described, problems
+from api.http.request_headers import IdempotencyKey, IfMatch, Tags, creation_named, etag_of, version_to_change
+from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
+from api.resources.datastreams.datastream_list import ListingDep
+from api.resources.datastreams.datastream_models import DatastreamAnswer, DatastreamBody
+from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns, DryRunsDep
+from api.resources.datastreams.halts import HaltBody, cause_of
+from api.services import Services
+from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
+from mirror.coordination.stores.problems import Problem
+from mirror.instance.loads.assessments import Assessment
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+
+
+_MOST: Final = 50_000
+
+
+class _Rendition(NamedTuple):
+    datastream: Datastream
+    problem: Problem | None
+    planning: Assessment | None
+    text: bytes
+
+
+class Renditions:
+    """Cache of rendered definitions. Thread-safe; concurrent calls may render the same definition twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[DatastreamName, _Rendition] = {}
+
+    def of(
+        self, datastream: Datastream, problem: Problem | None, planning: Assessment | None = None
+    ) -> bytes:
+        """Return the JSON of a datastream. Unchanged definitions are the same object, which makes the lookup
+        cheap."""
+        known = self._known.get(datastream.name)
+        made_of = (problem, planning)
+        if known is None or known.datastream is not datastream or (known.problem, known.planning) != made_of:
+            text = rendered(DatastreamAnswer.from_datastream(datastream, problem, planning))
+            known = _Rendition(datastream, problem, planning, text)
+            if len(self._known) >= _MOST:  # includes deleted datastreams
+                self._known = {}
+            self._known[datastream.name] = known
+        return known.text
+
+
+RenditionsDep = Annotated[Renditions, Depends(of_state("renditions"))]
+
+
+def rendered(answer: DatastreamAnswer) -> bytes:
+    """Return the JSON of one response."""
+    return bytes(LegibleJson(answer.model_dump(mode="json")).body)
+
+
+def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
+    """Return the definition with its problem and the result of its last planning; the ETag header names its
+    version."""
+    response.headers["ETag"] = etag_of(stored)
+    one = stored.datastream
+    return DatastreamAnswer.from_datastream(one, reads.problem(one.name), reads.assessments().get(one.group))
+
+
+def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
+    """Return the same for a definition that was just written."""
+    reads.acknowledged(stored)
+    return answer_of(stored, reads, response)
+
+
+def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: Services) -> DatastreamAnswer:
+    """Return the response for a damaged definition. `problem`: problem recorded by the leader, which includes
+    its start time."""
+    return DatastreamAnswer.from_damaged(found, problem or Problem(found.problem, services.clock.now_ms()))
+
+
+@dataclass(frozen=True)
+class _ChangeTerms:
+    """Parameters of a change."""
+
+    dry_runs: DryRuns
+    reads: Reads
+    if_match: Tags | None
+    dry_run: bool
+    why: HaltBody
+
+
+async def _change_terms(
+    dry_runs: DryRunsDep,
+    reads: ReadsDep,
+    if_match: IfMatch,
+    dry_run: DryRunFlag = False,
+    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
+) -> _ChangeTerms:
+    return _ChangeTerms(
+        dry_runs, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
+    )
+
+
+TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
+
+
+@dataclass(frozen=True)
+class _CreationTerms:
+    """Parameters of a creation."""
+
+    dry_runs: DryRuns
+    reads: Reads
+    key: str | None
+    dry_run: bool
+    why: HaltBody
+
+
+async def _creation_terms(
+    request: Request,
+    dry_runs: DryRunsDep,
+    reads: ReadsDep,
+    key: IdempotencyKey,
+    dry_run: DryRunFlag = False,
+    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
+) -> _CreationTerms:
+    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+    return _CreationTerms(dry_runs, reads, key, dry_run, why)
+
+
+CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
+
+
+@router.post("", status_code=201, responses={**SHOWN, **problems(409, 422)})
+async def create(
+    body: DatastreamBody,
+    services: ServicesDep,
+    response: Response,
+    terms: CreationTermsDep,
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    """Create a datastream; the leader turns it READY and plans its tasks. A creation without a response can
+    be repeated with the same `Idempotency-Key`: it creates one datastream, as long as that exists. The event
+    contains the requester; without `requested_by`, the caller's address and its `X-Request-ID`."""
+
+    def command() -> CreateDatastream:
+        datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
+        creation = creation_named(terms.key, body, services.control.caller.name)
+        datastream = dataclasses.replace(datastream, creation=creation)
+        reason, requester = cause_of(terms.why)
+        return CreateDatastream(datastream, reason=reason, requested_by=requester)
+
+    def register() -> DatastreamAnswer:
+        stored = services.control.create(command())
+        terms.reads.acknowledged(stored)
+        name = stored.datastream.name
+        response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
+        response.headers["ETag"] = etag_of(stored)
+        planning = terms.reads.assessments().get(stored.datastream.group)
+        return DatastreamAnswer.from_datastream(stored.datastream, planning=planning)
+
+    if not terms.dry_run:
+        return await run_in_threadpool(register)
+    response.status_code = HTTPStatus.OK
+    return await terms.dry_runs.command(command)
+
+
+@router.get("", response_model=list[DatastreamAnswer], responses={200: {"headers": described("Link")}})
+def list_all(
+    services: ServicesDep,
+    reads: ReadsDep,
+    listing: ListingDep,
+    renditions: RenditionsDep,
+    response: Response,
+) -> Response:
+    """List datastreams by name, including damaged ones; all, or the ones that match the filters. With
+    `limit`, the header `Link` contains the next page."""
+    named = {cluster: services.cluster_of_address(cluster) for cluster in listing.clusters}
+    page, further = listing.page_of(reads.definitions(), named)
+    if further:
+        response.headers["Link"] = f'<{further}>; rel="next"'
+    known, plannings = reads.problems(), reads.assessments()
+    texts = (
+        rendered(damaged_answer(one, known.get(one.name), services))
+        if isinstance(one, DamagedDefinition)
+        else renditions.of(
+            one.datastream, known.get(one.datastream.name), plannings.get(one.datastream.group)
+        )
+        for one in page
+    )
+    headers = dict(response.headers)  # FastAPI adds them only to responses that it creates
+    return Response(b"[" + b",".join(texts) + b"]", headers=headers, media_type="application/json")
+
+
+@router.get("/{name}", responses=problems(404))
+def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response) -> DatastreamAnswer:
+    """Return one datastream. The header ETag contains its version, for If-Match of a change."""
+    found = reads.look(DatastreamName(name))
+    if isinstance(found, DamagedDefinition):
+        return damaged_answer(found, reads.problem(found.name), services)
+    return answer_of(found, reads, response)
+
+
+@router.put("/{name}", responses=problems(404, 409, 412, 422, 428))
+async def replace(
+    name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that
+    enter or leave the datastream start or stop."""
+    return await _change(
+        name,
+        lambda present: body.to_datastream(present, services.cluster_of_address),
+        services,
+        terms,
+        response,
+    )
+
+
+@router.patch("/{name}", responses=problems(404, 409, 412, 422, 428))
+async def patch(
+    name: NamePath,
+    changes: Annotated[Any, Body(media_type="application/merge-patch+json")],
+    services: ServicesDep,
+    terms: TermsDep,
+    response: Response,
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    """Apply a merge patch (RFC 7386) to the definition."""
+    return await _change(
+        name,
+        lambda present: patched(present, changes, services.cluster_of_address),
+        services,
+        terms,
+        response,
+    )
+
+
+async def _change(
+    name: str,
+    change: Callable[[Datastream], Datastream],
+    services: Services,
+    terms: _ChangeTerms,
+    response: Response,
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    def command() -> UpdateDatastream:
+        stored, is_exact = version_to_change(services.control, DatastreamName(name), terms.if_match)
+        return UpdateDatastream(stored, change(stored.datastream), is_exact, *cause_of(terms.why))
+
+    def changes() -> list[Change]:
+        requested = command()
+        services.control.check_update((requested,))
+        return [(requested.before.datastream, requested.after)]
+
+    def update() -> DatastreamAnswer:
+        return written_answer(services.control.update(command()), terms.reads, response)
+
+    return await (terms.dry_runs.changes(changes) if terms.dry_run else run_in_threadpool(update))

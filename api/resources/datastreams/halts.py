@@ -1,0 +1,134 @@
+"""Pauses, halts and moves of partitions on /v1: request bodies and responses."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field
+
+from api.http.problems import StrictModel
+from api.resources.operations import OperationAnswer
+from mirror.model import bounds
+from mirror.model.datastreams.change import FieldProblems
+from mirror.model.datastreams.datastream import Halt, PartitionPause
+
+
+class _EndingBody(StrictModel):
+    until: int | Annotated[AwareDatetime, Field(strict=False)] | None = None
+    """Time at which the pause expires: ISO 8601 with an offset, or epoch milliseconds. Without it and
+    `for_seconds`, it lasts until resumed."""
+    for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Duration after which the pause expires, instead of `until`."""
+
+    def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
+        """Return the time at which the pause expires (epoch ms), None if not given. Raises RefusedFields for
+        an invalid time, and for a time if this is not a pause."""
+        problems = FieldProblems()
+        for field in ("until", "for_seconds"):
+            if not is_pause and getattr(self, field) is not None:
+                problems.refuse(f"/{field}", "only a pause can expire")
+        if self.until is not None and self.for_seconds is not None:
+            problems.refuse("/for_seconds", "give either until or for_seconds, not both")
+        problems.check()
+        until_ms: float | None = None
+        if self.for_seconds is not None:
+            until_ms = now_ms + self.for_seconds * 1000
+        elif self.until is not None:
+            until_ms = self.until if isinstance(self.until, int) else self.until.timestamp() * 1000
+        if until_ms is not None and not now_ms < until_ms <= bounds.LARGEST_MS:
+            field = "/until" if self.for_seconds is None else "/for_seconds"
+            problems.refuse(field, "a pause must expire in the future, before the year 33658")
+        problems.check()
+        return None if until_ms is None else int(until_ms)
+
+
+class PausesBody(_EndingBody):
+    """Partitions to pause or resume."""
+
+    partitions: dict[str, str]
+    """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
+    reason: str = ""
+    """Reason, recorded and displayed with a pause."""
+    requested_by: str = ""
+    """Requester, recorded and displayed with a pause."""
+
+
+class HaltBody(_EndingBody):
+    """Reason for pausing, stopping or resuming a datastream."""
+
+    reason: str = ""
+    """Reason, recorded and displayed with a pause or a stop."""
+    requested_by: str = ""
+    """Requester, recorded and displayed with a pause or a stop."""
+
+
+class HaltAnswer(StrictModel):
+    """Reason, time and requester of the pause, stop or deletion of a datastream."""
+
+    reason: str
+    since_ms: int
+    requested_by: str
+    until_ms: int | None = None
+    """Time at which the pause expires (epoch ms); null: until resumed."""
+
+    @classmethod
+    def from_halt(cls, halt: Halt) -> HaltAnswer:
+        """Return the JSON form."""
+        return cls(
+            reason=halt.reason,
+            since_ms=halt.since_ms,
+            requested_by=halt.requested_by,
+            until_ms=halt.until_ms,
+        )
+
+
+class PauseAnswer(StrictModel):
+    """Paused partitions of one topic."""
+
+    partitions: list[int] | None
+    """Partition numbers; null: the whole topic."""
+    reason: str
+    since_ms: int
+    requested_by: str
+    until_ms: int | None = None
+    """Time at which the pause expires (epoch ms); null: until resumed."""
+
+    @classmethod
+    def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
+        """Return the JSON form."""
+        numbers = None if pause.numbers is None else sorted(pause.numbers)
+        return cls(
+            partitions=numbers,
+            reason=pause.reason,
+            since_ms=pause.since_ms,
+            requested_by=pause.requested_by,
+            until_ms=pause.until_ms,
+        )
+
+
+class MoveBody(StrictModel):
+    """Partitions to move."""
+
+    partitions: Annotated[list[str], Field(min_length=1)]
+    """Partitions as `topic-0`."""
+    instance: str
+    """Name or host of the target instance."""
+    requested_by: str = "REST"
+    """Requester, recorded in the events."""
+
+
+class MoveAnswer(StrictModel):
+    """Move queued for the leader."""
+
+    request: str
+    """Id of the request."""
+    operation: OperationAnswer
+    """The request as an operation."""
+
+
+def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
+    """Return reason and requester, validated. Raises InvalidRequest."""
+    return (
+        bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
+        bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),
+    )

@@ -1,0 +1,144 @@
+"""/v1/incidents: incidents of the monitor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, ClassVar
+
+from fastapi import APIRouter, Query
+from fastapi.concurrency import run_in_threadpool
+
+from api.fleet.dependencies import ServicesDep
+from api.http.problems import RecordAnswer, by_value
+from monitor.records.record import (
+    BudgetCost,
+    DeliveryCost,
+    IncidentRecord,
+    Phase,
+    RebalanceGain,
+    TimelineEntry,
+)
+
+router = APIRouter(tags=["status"])
+
+
+@dataclass(frozen=True)
+class TimelineAnswer(TimelineEntry, RecordAnswer):
+    """Entry in the timeline of an incident."""
+
+    DESCRIPTIONS: ClassVar = {
+        "time_ms": "Time of the last occurrence.",
+        "text": "Observation, action or decision with its figures, number of occurrences, and first time.",
+        "times": "Number of occurrences.",
+        "first_ms": "Time of the first occurrence, if there was more than one.",
+    }
+
+    phase: Annotated[Phase, by_value(Phase)]
+
+
+@dataclass(frozen=True)
+class BudgetCostAnswer(BudgetCost, RecordAnswer):
+    """Remaining error budget of one objective, as fractions of the budget; null if unknown."""
+
+    DESCRIPTIONS: ClassVar = {
+        "before": "When the incident was detected.",
+        "now": "At the last evaluation of the incident.",
+        "spent": "Fraction of the budget that the incident has cost.",
+    }
+
+    spent: float | None = None
+
+
+@dataclass(frozen=True)
+class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
+    """Late deliveries for one objective between start and end of an incident."""
+
+    DESCRIPTIONS: ClassVar = {
+        "records": "Number of records that arrived.",
+        "late": (
+            "Number of records later than the objective; interpolated from a histogram and therefore "
+            "fractional."
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class GainAnswer(RebalanceGain, RecordAnswer):
+    """Predicted and actual gain of the first rebalance of an incident, in seconds of breach after `acted_ms`;
+    null if unknown."""
+
+    DESCRIPTIONS: ClassVar = {
+        "acted_ms": "Time at which the rebalance was requested.",
+        "left": (
+            "Expected remaining duration of the breach without it, from earlier breaches without a rebalance."
+        ),
+        "predicted": "Predicted reduction of that duration.",
+        "lasted": "Actual remaining duration of the breach; null while it continues.",
+        "saved": "`left` minus `lasted`; negative: the breach lasted longer than expected.",
+    }
+
+    saved: float | None = None
+
+
+@dataclass(frozen=True)
+class IncidentAnswer(IncidentRecord, RecordAnswer):
+    """Incident of a datastream, from start to end: records were later than an objective, were not copied, or
+    were about to be lost."""
+
+    DESCRIPTIONS: ClassVar = {
+        "cluster": "Source cluster.",
+        "closed_ms": "Null while the incident is open.",
+        "worst_ms": "Highest value of the objective's percentile; null if nothing arrived.",
+        "left_out": "Number of entries dropped from the middle of a long timeline.",
+        "is_late": "True if an objective is missed now; for a closed incident, if one was missed at the end.",
+        "matters": "Other problems, by alert names.",
+        "cause": "Cause of most bad seconds; empty: not diagnosed.",
+        "evidence": "Figures behind the cause, by name.",
+        "bad_seconds": "Seconds of the incident with a problem.",
+        "unknown_seconds": "Seconds of the incident without measurements.",
+        "judged_ms": "Time up to which these seconds are counted.",
+        "costs": "Cost in error budgets.",
+        "gain": "Null if no rebalance was requested.",
+        "deliveries": (
+            "Cost in records for each objective, counted half a minute after the end; null: unknown or not "
+            "counted yet."
+        ),
+        "causes": "Bad seconds by cause.",
+        "closing_ms": "Time at which a recovered incident closes unless it relapses; null: not recovered.",
+    }
+
+    timeline: tuple[TimelineAnswer, ...] = ()
+    costs: tuple[BudgetCostAnswer, ...] = ()
+    gain: GainAnswer | None = None
+    deliveries: tuple[DeliveryCostAnswer, ...] | None = None
+
+    @classmethod
+    def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
+        """Return the JSON form."""
+        return cls.of(
+            record,
+            timeline=[TimelineAnswer.of(entry, text=entry.said) for entry in record.timeline],
+            costs=[BudgetCostAnswer.of(cost, spent=cost.spent) for cost in record.costs],
+            gain=None if record.gain is None else GainAnswer.of(record.gain, saved=record.gain.saved),
+        )
+
+
+@router.get("/v1/incidents")
+async def incidents(
+    services: ServicesDep,
+    datastream: Annotated[str | None, Query(description="only incidents of this datastream")] = None,
+    is_open: Annotated[
+        bool | None, Query(alias="open", description="true: only open incidents; false: only closed ones")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
+) -> list[IncidentAnswer]:
+    """List incidents of the monitor, newest first, from its topic; at most seconds old. Empty if no monitor
+    has run."""
+    found = await run_in_threadpool(services.incidents)
+    wanted = (
+        one
+        for one in found
+        if datastream in (None, one.datastream) and (is_open is None or one.is_open == is_open)
+    )
+    return [IncidentAnswer.from_record(one) for one in islice(wanted, limit)]

@@ -1,0 +1,339 @@
+"""/v1/lanes: lanes of all instances, their movement, and partitions without a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import anyio
+from fastapi import APIRouter, Query
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict
+
+from api.fleet.all_instances import AllInstances
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.questions import Fleet, FleetCredentials, FleetQuery, InstanceResponse, known_fields
+from api.http.problems import AnswerModel, SharedFields, problems
+from api.resources.status import InstanceStateAnswer, state_answer
+from api.services import Services
+from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.model import bounds
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered
+from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.metrics import SHOWN_OF_LANES
+from monitor.lane_verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied, lost_instance
+from monitor.movement.states import LaneJudgement
+
+router = APIRouter(tags=["status"])
+
+
+async def lanes_by_instance(
+    instances: AllInstances, group: str | None = None
+) -> Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]:
+    """Return the lanes of each instance, optionally of one group; the leader adds partitions that are not
+    copied."""
+    services = instances.services
+    if group is None:
+        return await instances.ask(FleetQuery(LANES), lambda: own_lanes(services), lanes_read)
+
+    def read(value: Any) -> list[LaneAnswer]:
+        return [one for one in lanes_read(value) if one.datastream == group]
+
+    return await instances.ask(FleetQuery(LANES, {GROUP: group}), lambda: own_lanes(services, group), read)
+
+
+class MovementAnswer(BaseModel):
+    """State of a partition's copying, derived from the movement of its position. Unknown numbers are null."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    state: str
+    """OK, CATCHING_UP, WARN, STALL, STOP, REWIND, PAUSED_BY_USER, PAUSED_BY_ITSELF, THROTTLED, SOURCE_AWAY,
+    DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
+    reason: str
+    since_ms: int | None
+    """Time at which the state began (epoch ms)."""
+    eta_seconds: float | None
+    """Estimated time until the backlog is empty at the current rate."""
+    seconds_to_loss: float | None
+    """Estimated time until the source deletes the first record that is not at the destination, if it is not
+    copied before; from retention by time and size, and from the movement of the log's start."""
+    loses_data: bool
+    """True if the source is expected to delete records before they are copied."""
+    hidden_ms: int | None = None
+    """Age of the first record hidden by an open transaction at the source, if no other record waits."""
+
+    @classmethod
+    def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
+        """Return the movement of a lane of this instance at `now` (monotonic seconds); None if unknown."""
+        found = judged(lane, now)
+        since_ms = None if found.since is None else int(now_ms - (now - found.since) * 1000)
+        return cls._from_judgement(found, since_ms)
+
+    @classmethod
+    def from_uncopied(cls, lane: UncopiedLane, now: float) -> MovementAnswer | None:
+        """Return the movement of an uncopied partition."""
+        return cls._from_judgement(judged_uncopied(lane, now), lane.what.since_ms)
+
+    @classmethod
+    def _from_judgement(cls, found: LaneJudgement, since_ms: int | None) -> MovementAnswer | None:
+        if found.state is None:
+            return None
+        return cls(
+            state=found.state.value,
+            reason=found.reason,
+            since_ms=since_ms,
+            eta_seconds=_rounded(found.eta_seconds),
+            seconds_to_loss=_rounded(found.seconds_to_loss),
+            loses_data=found.loses_data,
+            hidden_ms=found.hidden_ms,
+        )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
+
+
+class HoldAnswer(BaseModel):
+    """Quota that throttles a lane."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    owner: str
+    """task, datastream, source brokers, destination brokers, partitions in danger (the lane yields to
+    them)."""
+    share: float
+    """Fraction of the time for which the quota throttled the lane."""
+    broker: int | None
+    """Id of the throttling broker; null: not a broker's quota."""
+
+
+class UnansweredAnswer(BaseModel):
+    """Seconds for which requests to clusters have been waiting for a response; null: less than a second
+    overdue, or no request is pending."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    fetch_seconds: float | None
+    """Fetch from the source, not counting the time that it may wait for records."""
+    produce_seconds: float | None
+    """Produce to the destination: the lane's oldest batch, or the requests before its first batch."""
+
+
+class PartitionState(AnswerModel, SharedFields):
+    """Position of a partition's copying. Unknown numbers are null."""
+
+    by: Literal["person", "itself"] | None = None
+    """Who paused the partition."""
+    lag_records: int | None
+    """Records at the source that are not at the destination."""
+    lag_ms: int | None
+    """Age of the oldest of these records."""
+    position: int | None = None
+    """Next source offset to copy: every offset below it is at the destination."""
+    source_end: int | None = None
+    """End offset of the source."""
+    bytes_per_second: float | None
+    """Current copy rate."""
+    timestamp_offset_seconds: float | None = None
+    """Offset of the timestamps from the times at which the source received the records: positive if the
+    clock of a producer is ahead, negative if it is behind or the timestamps are older event times; 0 if right
+    as far as known."""
+    movement: MovementAnswer | None = None
+    """Movement of the partition's position; null if unknown."""
+
+
+class LaneAnswer(PartitionState):
+    """Lane of an instance or, from the leader, an uncopied partition. Unknown numbers are null."""
+
+    instance: str = ""
+    """Instance that reported it."""
+    datastream: str
+    """Group of the datastream."""
+    partition: str
+    task: str | None
+    """Null: no task."""
+    worker: int | None
+    """Number of the worker process; -1: no worker may or can copy it now; null: uncopied."""
+    phase: str
+    """waiting, starting, copying, paused, stopping; for uncopied partitions: paused, unplaced, left out."""
+    reason: str
+    """Reason why the lane is not copying; while it copies, the quota that throttles it."""
+    requested_by: str | None = None
+    """User who paused it, if given."""
+    since_ms: int | None = None
+    """Time of the user's pause (epoch ms)."""
+    age_ms: int | None = None
+    """Time since that pause."""
+    retained_records: int | None = None
+    """For an uncopied partition: records that retention can still delete at the source before it reaches the
+    first uncopied one."""
+    lost_records: int | None = None
+    """For an uncopied partition: records that retention has deleted before they were copied."""
+    per_second: dict[str, float] | None = None
+    """Rates by column names of mirrorMetrics."""
+    worker_cpu: float | None = None
+    """Cores used by its worker process, for all of its lanes."""
+    worker_waited: float | None = None
+    """Fraction of the time in which that process was ready to copy but waited for a core."""
+    unanswered: UnansweredAnswer | None = None
+    """Overdue responses at the end of the last interval; null: none."""
+    held_back: HoldAnswer | None = None
+    """Quota that throttles the lane while it copies; null: none."""
+    backlog: str | None = None
+    """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
+    outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
+    if it has no backlog, or was in time since it started and no process was lost in the last minute."""
+    backlog_since_ms: int | None = None
+    """Time at which the worker process or the session was lost or, for other origins, at which the lane
+    started to copy (epoch ms)."""
+    lost_instance: str | None = None
+    """Instance that lost its session, if the origin is `instance`."""
+
+    @classmethod
+    def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
+        """Return a lane of this instance at `now` (monotonic seconds)."""
+        rate = state.rate
+        lag_records, lag_ms = state.lag
+        position, source_end = state.ends
+        return cls(
+            datastream=key.group,
+            partition=str(key.partition),
+            task=state.spec.task,
+            worker=state.worker,
+            phase=state.phase,
+            by="itself" if state.phase is LanePhase.PAUSED else None,
+            reason=state.reason or state.held_back,
+            lag_records=lag_records,
+            lag_ms=lag_ms,
+            position=position,
+            source_end=source_end,
+            bytes_per_second=rate.bytes_per_second if rate else None,
+            per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
+            worker_cpu=rate.core.busy if rate else None,
+            worker_waited=rate.core.waited if rate else None,
+            unanswered=_unanswered(state.track.unanswered),
+            held_back=_hold(state.hold) if state.held_back else None,
+            timestamp_offset_seconds=_rounded(state.timestamp_offset_seconds),
+            movement=MovementAnswer.from_lane(state, now, now_ms),
+            backlog=backlog_origin(state, now, now_ms),
+            backlog_since_ms=backlog_since_ms(state, now, now_ms),
+            lost_instance=lost_instance(state, now, now_ms),
+        )
+
+    @classmethod
+    def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int) -> LaneAnswer:
+        """Return an uncopied partition at `now` (monotonic seconds)."""
+        uncopied = lane.what
+        return cls(
+            datastream=uncopied.group,
+            partition=str(uncopied.partition),
+            task=None,
+            worker=None,
+            phase=uncopied.state,
+            by="person" if uncopied.state is UncopiedState.PAUSED else None,
+            reason=uncopied.reason,
+            requested_by=uncopied.requested_by or None,
+            since_ms=uncopied.since_ms,
+            age_ms=max(now_ms - uncopied.since_ms, 0) if uncopied.since_ms is not None else None,
+            lag_records=lane.lag_records,
+            lag_ms=lane.lag_ms,
+            retained_records=lane.retained_records,
+            lost_records=lane.lost_records,
+            bytes_per_second=None,
+            movement=MovementAnswer.from_uncopied(lane, now),
+        )
+
+
+def lanes_answer(replies: Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]) -> LanesAnswer:
+    """Return the lanes of all instances, and the state of each query."""
+    return LanesAnswer(
+        instances=[state_answer(reply) for reply in replies.values()],
+        lanes=[lane for reply in replies.values() for lane in reply.value or ()],
+    )
+
+
+def _hold(hold: QuotaHold | None) -> HoldAnswer | None:
+    if hold is None:
+        return None
+    return HoldAnswer(owner=hold.owner.value, share=round(hold.share, 3), broker=hold.broker)
+
+
+def _unanswered(unanswered: Unanswered | None) -> UnansweredAnswer | None:
+    if unanswered is None:
+        return None
+    return UnansweredAnswer(
+        fetch_seconds=_rounded(unanswered.fetch_seconds), produce_seconds=_rounded(unanswered.produce_seconds)
+    )
+
+
+class LanesAnswer(AnswerModel):
+    """Lanes of instances, with the state of each instance."""
+
+    instances: list[InstanceStateAnswer]
+    """All live instances. The lanes of an instance that did not respond are missing; /v1/plan lists its
+    partitions."""
+    lanes: list[LaneAnswer]
+
+
+LANES: Final = "lanes"
+GROUP: Final = "group"
+"""Parameter that limits a query for lanes to one group. Instances of former versions ignore it."""
+_MOST_LANES: Final = 1_000_000
+
+
+def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
+    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only of
+    this group."""
+    status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
+    wanted = [(key, one) for key, one in status.lanes.items() if group in (None, key.group)]
+    idle = [one for one in status.uncopied if group in (None, one.what.group)]
+    mine = [LaneAnswer.from_lane(key, state, now, now_ms) for key, state in sorted(wanted)]
+    mine += [LaneAnswer.from_uncopied(one, now, now_ms) for one in idle]
+    return [one.model_copy(update={"instance": status.name}) for one in mine]
+
+
+def lanes_read(value: Any) -> list[LaneAnswer]:
+    """Parse the lanes of another instance. Unknown fields are dropped, because it may run a newer version.
+    Raises ValueError, InvalidRequest."""
+    lanes = bounds.sequence("its lanes", value, _MOST_LANES)
+    return [LaneAnswer.model_validate(known_fields(LaneAnswer, lane)) for lane in lanes]
+
+
+class LanesNow:
+    """Used by one thread. Blocks until all instances respond, at most for the fleet deadline."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._credentials = FleetCredentials(services.secret, services.clock)
+
+    def of(self, group: GroupName) -> Any:
+        """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""
+        return anyio.run(self._ask, group)
+
+    async def _ask(self, group: GroupName) -> Any:
+        services = self._services
+        fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
+        try:
+            live = services.live()
+            replies = await lanes_by_instance(AllInstances(services, fleet, live), group)
+        finally:
+            await fleet.close()
+        return lanes_answer(replies).model_dump(mode="json")
+
+
+@router.get("/v1/lanes", responses=problems(404))
+async def lanes(
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
+    datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
+) -> LanesAnswer:
+    """List the lanes of all instances; from the leader, also uncopied partitions. For the responding instance
+    alone it makes no remote calls, not even to ZooKeeper, unless a datastream is given."""
+    live = () if instance == services.status.name else await run_in_threadpool(reads.live)
+    group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
+    return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))

@@ -1,0 +1,123 @@
+"""/v1/monitor: the active monitor, the permission of monitors to act, and their rebalances."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
+
+from api.fleet.dependencies import ServicesDep
+from api.http.problems import problems
+from api.services import Services
+from mirror.coordination.acting.state import ActingState
+from mirror.model.identifiers import DatastreamName
+
+router = APIRouter(prefix="/v1/monitor", tags=["status"])
+
+
+class MonitorActAnswer(BaseModel):
+    """A rebalance requested by a monitor, and its time (epoch ms)."""
+
+    datastream: str
+    asked_ms: int
+
+
+class ActingAnswer(BaseModel):
+    """Permission of monitors to act, set by operators. `changed_ms` (epoch): null if it was never changed."""
+
+    is_on: bool
+    reason: str
+    requested_by: str
+    changed_ms: int | None
+
+
+class MonitorAnswer(BaseModel):
+    """State of the monitors of the service. `holder`: the active monitor; null: none. `waiting`: datastream
+    of a rebalance requested by a monitor that no plan has answered yet; null: none. `acts`: rebalances of the
+    last day, oldest first."""
+
+    acting: ActingAnswer
+    holder: str | None
+    waiting: str | None
+    acts: list[MonitorActAnswer]
+
+    @classmethod
+    def from_state(cls, state: ActingState, waiting: DatastreamName | None) -> MonitorAnswer:
+        """Convert the stored state."""
+        switch = state.switch
+        return cls(
+            acting=ActingAnswer(
+                is_on=switch.is_on,
+                reason=switch.reason,
+                requested_by=switch.requested_by,
+                changed_ms=switch.changed_ms or None,
+            ),
+            holder=state.lease.holder if state.lease else None,
+            waiting=waiting,
+            acts=[MonitorActAnswer(datastream=act.datastream, asked_ms=act.time_ms) for act in state.acts],
+        )
+
+
+class MonitorBody(BaseModel):
+    """Allow or forbid monitors to act. They judge and alert regardless."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    acting: bool
+    reason: str = ""
+    requested_by: str = "REST"
+
+
+class LeaseBody(BaseModel):
+    """Unique name of a monitor process."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    holder: str
+
+
+class LeaseAnswer(BaseModel):
+    """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
+    holds the lease. `monitor`: state to consider before acting."""
+
+    lease: str
+    monitor: MonitorAnswer
+
+
+@router.get("")
+def monitor(services: ServicesDep) -> MonitorAnswer:
+    """Return the active monitor, whether monitors may act, and the rebalances that they requested within a
+    day."""
+    return _answer(services, services.acting.state())
+
+
+@router.patch("")
+def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
+    """Allow or forbid monitors to request rebalances. Takes effect at once, applies to every instance and
+    survives restarts. Monitors judge and alert regardless."""
+    state = services.acting.switch(services.control, body.acting, body.reason, body.requested_by)
+    return _answer(services, state)
+
+
+@router.put("/lease")
+def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
+    """Become or remain the active monitor. The lease is available if there is none, or if its holder has not
+    renewed it for 30 seconds or its instance has ended. Monitors call this every turn."""
+    state = services.acting.hold(services.control, body.holder)
+    is_ours = state.lease is not None and state.lease.holder == body.holder
+    lease = state.lease.identity if state.lease is not None and is_ours else ""
+    return LeaseAnswer(lease=lease, monitor=_answer(services, state))
+
+
+@router.delete("/lease", responses=problems(409))
+def release(
+    services: ServicesDep, holder: Annotated[str, Query(description="holder named when the lease was taken")]
+) -> MonitorAnswer:
+    """Release the lease, so that another monitor becomes active at once."""
+    services.acting.release(services.control, holder)
+    return _answer(services, services.acting.state())
+
+
+def _answer(services: Services, state: ActingState) -> MonitorAnswer:
+    return MonitorAnswer.from_state(state, services.acting.waiting(state))

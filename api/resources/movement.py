@@ -1,0 +1,240 @@
+"""/v1/movement: partitions that are not OK, by datastream.
+
+Each instance sums its partitions by topic to keep responses small; the queried instance combines them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.concurrency import run_in_threadpool
+from pydantic import TypeAdapter
+
+from api.fleet.all_instances import AllInstances, leader_of
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.questions import Fleet, FleetCredentials, FleetQuery
+from api.http.problems import AnswerModel
+from api.services import Services
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import GroupName
+from mirror.model.plan import Plan
+from monitor.lane_verdicts import is_idle, judged, judged_uncopied
+from monitor.movement.states import MovementState
+from monitor.movement.summary import (
+    DatastreamStates,
+    FleetMovement,
+    Movement,
+    PartitionMovement,
+    added,
+    movement_of,
+)
+
+router = APIRouter(tags=["status"])
+
+
+MOVEMENT: Final = "movement"
+
+
+class StateCountAnswer(AnswerModel):
+    """Partitions of a datastream in one state."""
+
+    state: str
+    """CATCHING_UP, WARN, STALL, STOP, REWIND, PAUSED_BY_USER, PAUSED_BY_ITSELF, THROTTLED, SOURCE_AWAY,
+    DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
+    partitions: int
+    worst: str
+    """Partition that has been in this state for longest."""
+    reason: str
+    """Reason of that partition."""
+    since_ms: int | None
+    """Time since which it has been in this state (epoch ms); null: unknown for all."""
+    idle: int
+    """Number of these partitions without waiting records and without traffic in the 15 minutes before."""
+
+
+class LossAnswer(AnswerModel):
+    """Partitions expected to lose records at the source before they are copied."""
+
+    partitions: int
+    worst: str
+    """Partition that loses records first."""
+    seconds: float
+    """Time until the first loss, in seconds."""
+    eta_seconds: float | None
+    """Time until that partition has caught up, in seconds; null: it does not catch up."""
+    share: float | None
+    """Uncopied share of the records retained by the source, maximum of the partitions; null: unknown."""
+    is_near: bool
+    """True if the loss is within four hours, so that an operator must act."""
+
+
+class DatastreamMovement(AnswerModel):
+    """Partitions of a datastream that are not OK."""
+
+    name: str
+    cluster: str
+    """Source cluster."""
+    destination: str
+    """Destination cluster."""
+    states: list[StateCountAnswer]
+    loss: LossAnswer | None
+
+
+class MovementsAnswer(AnswerModel):
+    """All datastreams by name, including the ones that are OK."""
+
+    is_complete: bool
+    """True if all instances responded; otherwise the worst partitions may be missing."""
+    datastreams: list[DatastreamMovement]
+
+    @classmethod
+    def from_movements(cls, found: FleetMovement) -> MovementsAnswer:
+        """Return the JSON form."""
+        datastreams = [
+            {
+                "name": name,
+                "cluster": one.cluster,
+                "destination": one.destination,
+                **_document_of(one.movement),
+            }
+            for name, one in found.datastreams.items()
+        ]
+        return cls.model_validate({"is_complete": found.is_complete, "datastreams": datastreams})
+
+
+def _document_of(movement: Movement) -> dict[str, Any]:
+    found = asdict(movement)
+    if movement.loss is not None:
+        found["loss"]["is_near"] = movement.loss.is_near
+    return found
+
+
+_MOST_TOPICS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMovement:
+    """Movement of one topic of a group of datastreams."""
+
+    group: GroupName
+    topic: str
+    movement: Movement
+
+
+_TOLD: Final = TypeAdapter(list[TopicMovement])
+
+
+def own_topics(services: Services) -> list[TopicMovement]:
+    """Return the topics of this instance's lanes and, on the leader, of uncopied partitions."""
+    found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
+    for group, one in _partitions(services):
+        found[group, one.partition.topic].append(one)
+    topics = [TopicMovement(*key, movement_of(found[key])) for key in sorted(found)]
+    return [topic for topic in topics if topic.movement.states]
+
+
+def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
+    status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
+    for lane in status.in_time.others.values():
+        one = judged(lane, now)
+        if one.state is MovementState.OK:
+            continue
+        since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
+        is_still = is_idle(lane, one, now)
+        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms, is_still)
+    for idle in status.uncopied:
+        missing = idle.what
+        found = judged_uncopied(idle, now)
+        is_still = idle.lag_records == 0
+        yield missing.group, PartitionMovement(missing.partition, found, missing.since_ms, is_still)
+
+
+def topics_document(topics: list[TopicMovement]) -> Any:
+    """Return the topics as JSON-ready values."""
+    return _TOLD.dump_python(topics, mode="json")
+
+
+def topics_read(value: Any) -> list[TopicMovement]:
+    """Parse the topics reported by another instance; ignores unknown fields. Raises ValueError,
+    InvalidRequest."""
+    return _TOLD.validate_python(bounds.sequence("the reported topics", value, _MOST_TOPICS))
+
+
+async def movements(
+    services: Services,
+    fleet: Fleet,
+    live: Sequence[LiveInstance],
+    plan: Plan,
+    datastreams: Sequence[Datastream],
+) -> FleetMovement:
+    """Query each instance once, and combine the replies."""
+    replies = await AllInstances(services, fleet, live).ask(
+        FleetQuery(MOVEMENT), lambda: own_topics(services), topics_read
+    )
+    leader = leader_of(services, live)
+    topics_by_instance = {name: one.value for name, one in replies.items() if one.value is not None}
+    is_complete = leader in topics_by_instance and len(topics_by_instance) == len(replies)
+    return put_together(
+        datastreams, plan, (topic for topics in topics_by_instance.values() for topic in topics), is_complete
+    )
+
+
+def put_together(
+    datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
+) -> FleetMovement:
+    """Combine topics of groups into movements by datastream."""
+    by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
+    for topic in topics:
+        by_group[topic.group].append(topic)
+    found = {
+        each.name: DatastreamStates(
+            each.source,
+            added(
+                one.movement
+                for one in by_group.get(each.group, ())
+                if each.selection.matches(one.topic) and not plan.excludes(each.name, one.topic)
+            ),
+            each.destination,
+        )
+        for each in datastreams
+    }
+    return FleetMovement(found, is_complete)
+
+
+class FleetMovements:
+    """Same outside of REST requests, with a separate event loop; used by one thread at a time."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._credentials = FleetCredentials(services.secret, services.clock)
+
+    def __call__(self) -> FleetMovement:
+        """Return the movements of all datastreams. Raises Unreachable, DamagedState."""
+        services = self._services
+        live, plan = services.live(), services.plan()
+        datastreams = services.control.list().datastreams
+
+        async def look() -> FleetMovement:
+            fleet = Fleet(self._credentials, services.transport, services.fleet_deadline_seconds)
+            try:
+                return await movements(services, fleet, live, plan, datastreams)
+            finally:
+                await fleet.close()
+
+        return asyncio.run(look())
+
+
+@router.get("/v1/movement")
+async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
+    """Summarize partitions that are not OK, by datastream: counts by state, the worst ones, and those about
+    to lose records. `/v1/datastreams/{name}/lag` lists them."""
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    datastreams = (await run_in_threadpool(reads.definitions)).datastreams
+    return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))

@@ -1,0 +1,388 @@
+"""/v1/overview: data of the first page, open to any client. Sums instead of partitions keep it small.
+
+The queried instance combines the sums of all instances with the definitions, the plan, the last planning and
+open incidents. Unknown numbers are null.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.fleet.all_instances import AllInstances, ask_leader
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.questions import FleetQuery
+from api.http.problems import AnswerModel, LegibleJson, problems
+from api.resources.movement import movements
+from api.resources.topic_sums import HEAT, SUMS, Heat, TopicSums, heat_read, own_heat, own_sums, sums_read
+from api.services import Services
+from mirror.coordination.stores.definitions import Definitions
+from mirror.coordination.stores.problems import Problem
+from mirror.errors import AnalyticsError, Busy, NotFound, Refused, Unreachable
+from mirror.instance.loads.assessments import Assessment, usable_of
+from mirror.model.bounds import shown
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.plan import Plan
+from monitor.movement.summary import FleetMovement, Movement
+from monitor.records.record import IncidentRecord
+
+router = APIRouter(prefix="/v1", tags=["status"])
+
+
+class OpenIncidentAnswer(AnswerModel):
+    """Latest open incident."""
+
+    id: str
+    opened_ms: int
+    cause: str
+    """Cause of most bad seconds; empty: not diagnosed."""
+    is_late: bool
+    """True if an objective is missed now, or was missed until it recovered."""
+    closing_ms: int | None
+    """Time at which a recovered incident closes unless it relapses; null: not recovered."""
+
+
+class LatencyAnswer(AnswerModel):
+    """Latency of the last seconds' batches by stage, in ms of an average batch."""
+
+    source: float
+    """At the source, until fetched."""
+    fetch: float
+    """In transfer from the source."""
+    queue: float
+    """In the worker's queue."""
+    produce: float
+    """Until acknowledged by the destination."""
+
+
+class DatastreamGlance(AnswerModel):
+    """Overview of one datastream. Numbers of tasks are for its group."""
+
+    name: str
+    group: str
+    """Group of datastreams that share tasks."""
+    owner: str
+    status: str
+    """Status of the definition; DAMAGED: it cannot be read."""
+    source: str
+    destination: str
+    problem: str
+    """Reason why it is excluded from planning, or a remark; empty: none."""
+    is_set_aside: bool
+    halt: str
+    """Reason given for pausing or stopping the whole datastream; empty: not paused or stopped, or no reason
+    given."""
+    objective_ms: int | None
+    """Strictest objective; null: none."""
+    percentile: float | None
+    budget_left: float | None
+    """Smallest remaining fraction of an error budget in its latest incident."""
+    budget_as_of_ms: int | None
+    """Time of that value (epoch ms)."""
+    tasks: int
+    required_tasks: int | None
+    """Number of tasks required by capacity in the last planning, at `planned_ms`."""
+    hot: int | None
+    """Number of partitions whose load alone is at least half of the usable capacity of a task, by current
+    loads; null: all loads are unknown, or the leader did not respond."""
+    offending: int | None
+    """Number of partitions whose load alone exceeds the usable capacity of a task, in the last planning."""
+    unplaced: int | None
+    """Number of partitions without a task."""
+    overloaded: int | None
+    """Number of tasks above usable capacity."""
+    planned_ms: int | None
+    """Time of the last planning (epoch ms); null: never planned."""
+    fullest_bytes_per_second: float | None
+    """Load of the fullest task in the last planning."""
+    usable_bytes_per_second: int | None
+    """Usable capacity of one of its tasks in the last planning; null: placement is not by load."""
+    partitions: int
+    """Number of partitions, copied or not, reported by the instances that responded."""
+    not_copied: int
+    """Number of these partitions that are not copied."""
+    bytes_per_second: float | None
+    """Current copy rate; null unless known for every lane."""
+    lag_records: int | None
+    """Waiting records; null unless known for every partition."""
+    oldest_ms: int | None
+    """Age of the oldest waiting record; null unless known for every partition."""
+    at_least_ms: int | None
+    """Age of the oldest waiting record among partitions with a known age."""
+    latency: LatencyAnswer | None
+    """Null if nothing is being copied."""
+    states: dict[str, int]
+    """Number of partitions that are not OK, by state."""
+    worst: str
+    """Reason of the partition that has been not OK for longest; empty: none."""
+    loses_data_in_seconds: float | None
+    """Time until the source deletes an uncopied record, in seconds; null: no loss predicted within four
+    hours."""
+    incident: OpenIncidentAnswer | None
+
+
+class OverviewAnswer(AnswerModel):
+    """Overview of all datastreams by name, and the instances that responded."""
+
+    instances: int
+    silent_instances: list[str]
+    """Instances that did not respond: their lanes are missing in the sums."""
+    is_complete: bool
+    """True if all instances, including a leader, responded."""
+    knows_incidents: bool
+    """True if incidents could be read."""
+    epoch: int
+    """Epoch of the plan in force."""
+    datastreams: list[DatastreamGlance]
+
+
+_DAMAGED: Final = "DAMAGED"
+_NO_MOVEMENT: Final = Movement()
+
+
+@dataclass(frozen=True)
+class OverviewData:
+    """Data of one overview. `is_complete`: all instances reported their sums. `usable`: usable capacity of a
+    task in bytes per second unless the planning recorded it; None: placement is not by load. `heat`: hot
+    partitions by group and topic; None: the leader did not respond."""
+
+    definitions: Definitions
+    problems: Mapping[DatastreamName, Problem]
+    plan: Plan
+    assessments: Mapping[GroupName, Assessment]
+    sums: Sequence[TopicSums]
+    movements: FleetMovement
+    incidents: Sequence[IncidentRecord]
+    is_complete: bool
+    usable: int | None = None
+    heat: Heat | None = None
+
+
+def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
+    """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
+    sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
+    for one in seen.sums:
+        sums[one.group].append(one)
+    incidents: dict[str, list[IncidentRecord]] = defaultdict(list)
+    for incident in seen.incidents:
+        incidents[incident.datastream].append(incident)
+    damaged = {one.name for one in seen.definitions.damaged}
+    found = []
+    for each in seen.definitions.datastreams:
+        if only not in (None, each.name):
+            continue
+        status = _DAMAGED if each.name in damaged else each.status.value
+        total = _total(each, seen.plan, sums.get(each.group, ()))
+        found.append(_glance(each, status, total, seen, incidents.get(each.name, ())))
+    unread = [one for one in seen.definitions.damaged if one.last is None and only in (None, one.name)]
+    found += [_unreadable(one.name, one.problem) for one in unread]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
+    """Return the sum over the topics of its group that belong to the datastream."""
+    total = TopicSums(datastream.group, "")
+    for topic in topics:
+        if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
+            total.add(topic)
+    return total
+
+
+def _glance(
+    datastream: Datastream,
+    status: str,
+    total: TopicSums,
+    seen: OverviewData,
+    incidents: Sequence[IncidentRecord],
+) -> DatastreamGlance:
+    name, group = datastream.name, datastream.group
+    problem, assessment = seen.problems.get(name), seen.assessments.get(group)
+    moving = seen.movements.datastreams.get(name)
+    movement = moving.movement if moving is not None else _NO_MOVEMENT
+    milliseconds, percentile = _strictest(datastream)
+    is_judged = seen.is_complete and not total.unjudged
+    budget, as_of_ms = _budget_left(incidents)
+    return DatastreamGlance(
+        name=name,
+        group=group,
+        owner=datastream.metadata.get(OWNER, ""),
+        status=status,
+        source=datastream.source,
+        destination=datastream.destination,
+        problem=problem.reason if problem is not None else "",
+        is_set_aside=status == _DAMAGED or (problem is not None and problem.sets_aside),
+        halt=datastream.halt.reason if datastream.halt is not None else "",
+        objective_ms=milliseconds,
+        percentile=percentile,
+        budget_left=budget,
+        budget_as_of_ms=as_of_ms,
+        tasks=len(seen.plan.of_group(group)),
+        required_tasks=assessment.required_tasks if assessment else None,
+        hot=_hot(datastream, seen),
+        offending=assessment.offending if assessment else None,
+        unplaced=assessment.unplaced if assessment else None,
+        overloaded=assessment.overloaded if assessment else None,
+        planned_ms=assessment.planned_ms if assessment else None,
+        fullest_bytes_per_second=assessment.max_load if assessment else None,
+        usable_bytes_per_second=usable_of(assessment, seen.usable),
+        partitions=total.lanes + total.idle,
+        not_copied=total.idle,
+        bytes_per_second=None if total.unmeasured or not seen.is_complete else total.bytes_per_second,
+        lag_records=total.lag_records if is_judged else None,
+        oldest_ms=(total.oldest_ms or 0) if is_judged else None,
+        at_least_ms=total.oldest_ms,
+        latency=_latency(total),
+        states={state.state.value: state.partitions for state in movement.states},
+        worst=_worst(movement),
+        loses_data_in_seconds=movement.loss.seconds if movement.loss and movement.loss.is_near else None,
+        incident=_open_incident(incidents),
+    )
+
+
+def _hot(datastream: Datastream, seen: OverviewData) -> int | None:
+    topics = (seen.heat or {}).get(datastream.group)
+    if topics is None:
+        return None
+    mine = datastream.selection.matches
+    excludes = seen.plan.excludes
+    return sum(
+        number for topic, number in topics.items() if mine(topic) and not excludes(datastream.name, topic)
+    )
+
+
+def _latency(total: TopicSums) -> LatencyAnswer | None:
+    if not total.batches:
+        return None
+    source, fetch, queue, produce = (round(stage_ms / total.batches, 1) for stage_ms in total.stage_ms)
+    return LatencyAnswer(source=source, fetch=fetch, queue=queue, produce=produce)
+
+
+def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
+    """Return milliseconds and percentile of the objective with the shortest time."""
+    found = [(objective.milliseconds, objective.percentile) for objective in datastream.objectives]
+    if datastream.objective is not None:
+        found.append((datastream.objective.milliseconds, datastream.objective.percentile))
+    return min(found, default=(None, None))
+
+
+def _worst(movement: Movement) -> str:
+    counts = sorted(movement.states, key=lambda state: (state.since_ms is None, state.since_ms or 0))
+    return f"{counts[0].worst}: {counts[0].reason or counts[0].state}" if counts else ""
+
+
+def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
+    """Return the latest open incident. `incidents`: latest first."""
+    for incident in incidents:
+        if incident.is_open:
+            return OpenIncidentAnswer(
+                id=incident.id,
+                opened_ms=incident.opened_ms,
+                cause=incident.cause,
+                is_late=incident.is_late,
+                closing_ms=incident.closing_ms,
+            )
+    return None
+
+
+def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
+    """Return the smallest remaining budget and its time, from the latest incident that has one."""
+    for incident in incidents:
+        left = [cost.now for cost in incident.costs if cost.now is not None]
+        if left:
+            return min(left), incident.judged_ms
+    return None, None
+
+
+def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
+    """Return the overview of a definition that this instance could never read."""
+    empty = dict.fromkeys(DatastreamGlance.model_fields)
+    known = {
+        "name": name,
+        "group": name,
+        "status": _DAMAGED,
+        "problem": problem,
+        "is_set_aside": True,
+        "tasks": 0,
+        "partitions": 0,
+        "not_copied": 0,
+        "states": {},
+    }
+    texts = dict.fromkeys(("owner", "source", "destination", "halt", "worst"), "")
+    return DatastreamGlance.model_validate({**empty, **texts, **known})
+
+
+@router.get("/overview", response_model=OverviewAnswer, responses=problems(404, 409))
+async def overview(
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    request: Request,
+    response: Response,
+    datastream: Annotated[str | None, Query(description="only this datastream")] = None,
+) -> Response:
+    """Return the status, objective, age of the oldest waiting record, throughput, tasks and problems of every
+    datastream. Reports sums instead of partitions, to keep the response small. Queries each instance twice,
+    and the leader three times."""
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    definitions = await run_in_threadpool(reads.definitions)
+    replies, moving, heat = await asyncio.gather(
+        AllInstances(services, fleet, live).ask(FleetQuery(SUMS), lambda: own_sums(services), sums_read),
+        movements(services, fleet, live, plan, definitions.datastreams),
+        ask_leader(services, fleet, live, FleetQuery(HEAT), lambda: own_heat(services), heat_read),
+    )
+    silent = [name for name, one in replies.items() if one.value is None]
+    incidents = await run_in_threadpool(_incidents, services)
+
+    def answer() -> bytes:
+        seen = OverviewData(
+            definitions,
+            reads.problems(),
+            plan,
+            reads.assessments(),
+            [one for reply in replies.values() for one in reply.value or ()],
+            moving,
+            incidents or (),
+            not silent,
+            services.usable_bytes_per_second,
+            heat.value,
+        )
+        found = glances(seen, datastream)
+        if datastream is not None and not found:
+            raise NotFound(f"unknown datastream {shown(datastream)}", advice="/v1/overview lists them all")
+        whole = OverviewAnswer(
+            instances=len(replies),
+            silent_instances=silent,
+            is_complete=moving.is_complete and not silent,
+            knows_incidents=incidents is not None,
+            epoch=plan.epoch,
+            datastreams=found,
+        )
+        return bytes(LegibleJson(whole.model_dump(mode="json")).body)
+
+    return _sent(await run_in_threadpool(answer), request, response)
+
+
+def _sent(body: bytes, request: Request, response: Response) -> Response:
+    """Return the response, compressed if the client accepts it, because it is most of the first page's data.
+    `response`: carries the headers of the reads."""
+    headers = {**response.headers, "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
+    """Return the incidents, or None if they cannot be read now; the other parts do not depend on them."""
+    try:
+        return tuple(services.incidents())
+    except (Unreachable, Refused, Busy, AnalyticsError):
+        return None

@@ -1,0 +1,396 @@
+"""/v1/datastreams/{name}/lag and …/gaps"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.concurrency import run_in_threadpool
+from pydantic import ConfigDict
+
+from api.fleet.all_instances import AllInstances, leader_of
+from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
+from api.http.problems import AnswerModel, problems
+from api.resources.lanes import LaneAnswer, PartitionState, lanes_by_instance
+from api.resources.partitions.loads import owners_of
+from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of
+from mirror.instance.uncopied.partitions import UncopiedState
+from mirror.instance.workers.lane_table import LanePhase
+from mirror.lane.ledger import OffsetClass
+from mirror.lane.offset_map import MapRun
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.plan import Plan, TaskPlacement
+from mirror.model.topics import TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
+
+
+_LEFT_OUT: Final = (OffsetClass.FILTERED, OffsetClass.COMPACTED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
+MOST_HOLES: Final = 100
+
+
+class LagOrder(StrEnum):
+    """Sort key of partitions; partitions with an unknown value come first."""
+
+    NAME = "name"
+    LAG_RECORDS = "lag_records"
+    LAG_MS = "lag_ms"
+    RATE = "bytes_per_second"
+    POSITION = "position"
+    SOURCE_END = "source_end"
+    TASK = "task"
+    INSTANCE = "instance"
+    STATE = "state"
+
+
+class PartitionLag(PartitionState):
+    """Lag of one partition. Unknown numbers are null."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    topic: str
+    partition: int
+    task: str | None
+    """Null: not in the plan."""
+    instance: str | None
+    """Instance that runs the task; null: none."""
+    state: str
+    """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: no instance has reported
+    it."""
+    reason: str
+    """Reason why the partition is not copied, or its state unknown; while it is copied, the quota that
+    throttles it."""
+
+    @property
+    def name(self) -> str:
+        """Topic and number, such as `orders.created-0`."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def condition(self) -> str:
+        """State of the movement, or else of the lane."""
+        return self.movement.state if self.movement is not None else self.state
+
+    @classmethod
+    def from_lane(cls, place: TopicPartition, owner: TaskPlacement | None, lane: LaneAnswer) -> PartitionLag:
+        """Return the lag of a partition that its instance, or the leader, has reported."""
+        return cls(
+            topic=place.topic,
+            partition=place.partition,
+            task=owner.task if owner else None,
+            instance=owner.instance if owner else None,
+            state=lane.phase,
+            by=lane.by,
+            reason=lane.reason,
+            lag_records=lane.lag_records,
+            lag_ms=lane.lag_ms,
+            position=lane.position,
+            source_end=lane.source_end,
+            bytes_per_second=lane.bytes_per_second,
+            timestamp_offset_seconds=lane.timestamp_offset_seconds,
+            movement=lane.movement,
+        )
+
+    @classmethod
+    def unreported(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
+        """Return the lag of a partition that no instance has reported."""
+        return cls(
+            topic=place.topic,
+            partition=place.partition,
+            task=owner.task,
+            instance=owner.instance,
+            state=state,
+            by=None,
+            reason=reason,
+            lag_records=None,
+            lag_ms=None,
+            position=None,
+            source_end=None,
+            bytes_per_second=None,
+            movement=None,
+        )
+
+
+class DatastreamLag(AnswerModel):
+    """Lag of a datastream. Sums are null unless all of their parts are known; `unknown` is the number of
+    partitions with unknown lag."""
+
+    name: str
+    status: str
+    lag_records: int | None
+    lag_ms: int | None
+    """Lag of the partition whose oldest record has waited longest."""
+    unknown: int
+    silent_instances: list[str]
+    """Instances that did not respond and run partitions of the datastream, or lead."""
+    is_complete: bool
+    """True if the leader responded. Only the leader knows the partitions that no task copies."""
+    topics: dict[str, int]
+    """Number of partitions by topic."""
+    states: dict[str, int]
+    """Number of partitions by state of their movement, or by `state` if that is unknown."""
+    matching: int
+    """Number of partitions that match the filters."""
+    partitions: list[PartitionLag]
+    """Requested page of the matching partitions."""
+
+    @classmethod
+    def from_partitions(
+        cls,
+        name: str,
+        status: str,
+        silent: Iterable[str],
+        partitions: Sequence[PartitionLag],
+        *,
+        is_complete: bool,
+    ) -> DatastreamLag:
+        """Build the answer with its sums."""
+        records = [partition.lag_records for partition in partitions if partition.lag_records is not None]
+        ages = [partition.lag_ms for partition in partitions if partition.lag_ms is not None]
+        count = len(partitions)
+        needed = count if count and is_complete else -1
+        return cls(
+            name=name,
+            status=status,
+            lag_records=sum(records) if len(records) == needed else None,
+            lag_ms=max(ages) if len(ages) == needed else None,
+            unknown=count - len(records),
+            silent_instances=sorted(silent),
+            is_complete=is_complete,
+            topics=dict(sorted(Counter(partition.topic for partition in partitions).items())),
+            states=dict(Counter(partition.condition for partition in partitions).most_common()),
+            matching=count,
+            partitions=list(partitions),
+        )
+
+    def narrowed(self, wanted: LagQuery) -> DatastreamLag:
+        """Return a copy with the requested partitions in the requested order; sums still cover all."""
+        text = wanted.text.lower()
+        found = [
+            partition
+            for partition in self.partitions
+            if text in partition.name.lower() and wanted.state in (None, partition.condition)
+        ]
+        if wanted.instance is not None:
+            found = [one for one in found if one.instance == wanted.instance]
+        key = _ORDERS[wanted.sort]
+        known = [one for one in found if key(one) is not None]
+        known.sort(key=key, reverse=wanted.descending)
+        found = [*(one for one in found if key(one) is None), *known]
+        last = None if wanted.limit is None else wanted.offset + wanted.limit
+        return self.model_copy(update={"matching": len(found), "partitions": found[wanted.offset : last]})
+
+
+@dataclass(frozen=True)
+class LagQuery:
+    """Filter, order and page of a lag query. `limit` None: all partitions from `offset` on."""
+
+    text: str = ""
+    state: str | None = None
+    instance: str | None = None
+    sort: LagOrder = LagOrder.NAME
+    descending: bool = False
+    offset: int = 0
+    limit: int | None = None
+
+
+_ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
+    LagOrder.NAME: lambda one: (one.topic, one.partition),
+    LagOrder.LAG_RECORDS: lambda one: one.lag_records,
+    LagOrder.LAG_MS: lambda one: one.lag_ms,
+    LagOrder.RATE: lambda one: one.bytes_per_second,
+    LagOrder.POSITION: lambda one: one.position,
+    LagOrder.SOURCE_END: lambda one: one.source_end,
+    LagOrder.TASK: lambda one: one.task,
+    LagOrder.INSTANCE: lambda one: one.instance,
+    LagOrder.STATE: lambda one: one.condition,
+}
+
+
+class PartitionGaps(StoredPartition):
+    """Records of one partition that are missing at the destination and will not be copied without an
+    operator's action, as last stored."""
+
+    offsets: dict[str, int]
+    """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
+    events: list[str]
+    """Losses, truncations and restarts with their offsets, newest last; the last 20."""
+    holes: list[tuple[int, int]]
+    """First and last source offset of the holes in the offset map, including transaction markers and aborted
+    records; the last 100."""
+    holes_before: int
+    """Number of earlier holes in the map."""
+    refused: str
+    """Reason why the partition paused itself, such as a rejected record; empty: it is not paused."""
+    destination_is_current: bool | None
+    """False: the destination topic was deleted with the mirrored records; null: unknown."""
+    not_copied: NotCopied | None
+    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
+
+    @property
+    def is_remarkable(self) -> bool:
+        """True if records are missing at the destination or will be."""
+        is_gone = self.destination_is_current is False
+        return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
+
+    @classmethod
+    def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
+        """Return the gaps. `stored`: the progress that the ledger fields of `answer` come from."""
+        holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
+        return cls(
+            topic=answer.topic,
+            partition=answer.partition,
+            destination_topic=answer.destination_topic,
+            start_offset=answer.start_offset,
+            next_offset=answer.next_offset,
+            offsets={one.name.lower(): answer.offsets.get(one.name.lower(), 0) for one in _LEFT_OUT}
+            if stored
+            else {},
+            events=answer.gaps,
+            holes=holes[-MOST_HOLES:],
+            holes_before=max(len(holes) - MOST_HOLES, 0),
+            refused=answer.paused,
+            destination_is_current=answer.destination_is_current,
+            not_copied=answer.not_copied,
+        )
+
+
+def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
+    """Return the holes between the runs of a map and after the last one."""
+    begins = [*(run.source for run in runs[1:]), end]
+    ends = [run.source + run.length for run in runs]
+    return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]
+
+
+class DatastreamGaps(AnswerModel):
+    """Partitions with records missing at the destination. `unknown`: partitions without stored progress."""
+
+    name: str
+    looked_at: int
+    """Number of partitions with stored progress."""
+    unknown: list[str]
+    partitions: list[PartitionGaps]
+
+
+_UNKNOWN: Final = "unknown"
+LanesByInstance = Mapping[InstanceName, Sequence[LaneAnswer]]
+"""Lanes reported by each instance that responded; the leader's include uncopied partitions."""
+
+
+def _query(
+    text: Annotated[str, Query(description="only partitions whose name contains this text")] = "",
+    state: Annotated[str | None, Query(description="only partitions in this state of movement")] = None,
+    instance: Annotated[str | None, Query(description="only partitions of this instance")] = None,
+    sort: Annotated[LagOrder, Query(description="sort key; unknown values come first")] = LagOrder.NAME,
+    descending: Annotated[bool, Query(description="largest value first")] = False,
+    offset: Annotated[int, Query(ge=0, description="number of partitions to skip")] = 0,
+    limit: Annotated[int | None, Query(ge=1, description="maximum number of partitions")] = None,
+) -> LagQuery:
+    return LagQuery(text, state, instance, sort, descending, offset, limit)
+
+
+@router.get("/{name}/lag")
+async def lag(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    wanted: Annotated[LagQuery, Depends(_query)],
+) -> DatastreamLag:
+    """Return the lag of each partition, as reported by the instances that responded; numbers of other
+    instances' partitions are null. The filters select partitions; sums cover all."""
+    datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
+    plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
+    replies = await lanes_by_instance(AllInstances(services, fleet, live), datastream.group)
+    reported = {name: one.value for name, one in replies.items() if one.value is not None}
+    leader = leader_of(services, live)
+    return await run_in_threadpool(lambda: lag_of(datastream, plan, reported, leader).narrowed(wanted))
+
+
+def lag_of(
+    datastream: Datastream, plan: Plan, lanes_by_instance: LanesByInstance, leader: InstanceName | None
+) -> DatastreamLag:
+    """Compute the lag from the reports of instances."""
+    owners = owners_of(datastream, plan)
+    lane_answers = _lane_answers(datastream, lanes_by_instance)
+    idle = {place for instance, place in lane_answers if instance is None}
+    found = [
+        _partition_lag(place, owners.get(place), lane_answers, lanes_by_instance)
+        for place in sorted(owners.keys() | idle)
+    ]
+    wanted = {task.instance for task in owners.values()} | {leader}
+    silent = {one for one in wanted if one is not None and one not in lanes_by_instance}
+    is_complete = leader is not None and leader in lanes_by_instance
+    return DatastreamLag.from_partitions(
+        datastream.name, datastream.status, silent, found, is_complete=is_complete
+    )
+
+
+_LaneAnswers = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
+"""Lane by instance and partition; instance None: an uncopied partition, reported by the leader."""
+
+
+def _lane_answers(datastream: Datastream, lanes_by_instance: LanesByInstance) -> _LaneAnswers:
+    return {
+        (instance if lane.task is not None else None, place): lane
+        for instance, lanes in lanes_by_instance.items()
+        for lane in lanes
+        if lane.datastream == datastream.group
+        and datastream.selection.matches((place := TopicPartition.parse(lane.partition)).topic)
+    }
+
+
+def _partition_lag(
+    place: TopicPartition,
+    owner: TaskPlacement | None,
+    lane_answers: _LaneAnswers,
+    lanes_by_instance: LanesByInstance,
+) -> PartitionLag:
+    lane = lane_answers.get((owner.instance, place)) if owner and owner.instance else None
+    lane = lane or lane_answers.get((None, place))
+    if lane is not None:
+        return PartitionLag.from_lane(place, owner, lane)
+    assert owner is not None, "only the leader reports a partition without a task"
+    if owner.instance is None:
+        return PartitionLag.unreported(
+            place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running"
+        )
+    if owner.instance in lanes_by_instance:
+        return PartitionLag.unreported(place, owner, LanePhase.WAITING, "not started by its instance yet")
+    return PartitionLag.unreported(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
+
+
+@router.get("/{name}/gaps")
+async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
+    """Return records that are missing at the destination and will not be copied without an operator's action:
+    lost, filtered, dead-lettered, rejected, truncated, paused; as last stored. Partitions without gaps are
+    omitted."""
+
+    def read() -> DatastreamGaps:
+        datastream = services.control.get(DatastreamName(name))
+        stored = services.progress(datastream.destination, datastream.group)
+        answers = progress_of(datastream, stored, services, with_map=False)
+        found = [(answer, stored.lanes.get(_key(datastream, answer))) for answer in answers]
+        known = {TopicPartition(one.topic, one.partition) for one, lane in found if lane is not None}
+        rows = [PartitionGaps.from_answer(one, lane) for one, lane in found]
+        return DatastreamGaps(
+            name=name,
+            looked_at=len(known),
+            unknown=[str(key) for key in sorted(owners_of(datastream, services.plan()).keys() - known)],
+            partitions=[row for row in rows if row.is_remarkable],
+        )
+
+    return await slow_calls.run(read)
+
+
+def _key(datastream: Datastream, lane_progress_answer: LaneProgressAnswer) -> LaneKey:
+    return LaneKey(
+        datastream.group, TopicPartition(lane_progress_answer.topic, lane_progress_answer.partition)
+    )

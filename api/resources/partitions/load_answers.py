@@ -1,0 +1,242 @@
+"""Loads of a datastream's partitions, and of source clusters, on /v1."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api.http.problems import AnswerModel
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.newest import ClusterLoads
+from mirror.instance.loads.watch import LoadState, LoadStatus
+from mirror.model.load import LoadSource, PartitionLoad, RateSource, hot_from
+from mirror.model.plan import TaskPlacement
+from mirror.model.topics import TopicPartition
+
+_MEASURED: Final = (
+    "bytes_per_second",
+    "messages_per_second",
+    "rate_source",
+    "measured_at_ms",
+    "age_ms",
+    "is_lower_bound",
+)
+
+
+@dataclass(frozen=True)
+class LeadersLoads:
+    """Loads of one source known to the leader. `standing`: state of the provider; None: no provider, or not
+    queried yet."""
+
+    known: ClusterLoads
+    standing: LoadStatus | None
+    now_ms: int
+
+    def of(self, place: TopicPartition) -> PartitionLoad | None:
+        """Return the load of a partition: a held one if the provider measures nothing now, None if nothing
+        was measured in the last day."""
+        return self.known.of(place, self.now_ms)
+
+    def is_held(self, load: PartitionLoad) -> bool:
+        """Return whether a load was measured before the measurements stopped."""
+        is_measuring = self.standing is None or self.standing.state is LoadState.KNOWN
+        return load.rate_source is RateSource.HELD or (not is_measuring and not load.is_estimate)
+
+
+class PartitionLoadAnswer(AnswerModel):
+    """Load of one partition at the source. Unknown values are null, never 0."""
+
+    topic: str
+    partition: int
+    task: str | None
+    """Null: not in the plan."""
+    instance: str | None
+    """Instance that runs the task; null: none."""
+    bytes_per_second: float | None
+    messages_per_second: float | None
+    """Null also if the provider does not report it."""
+    rate_source: str | None
+    """slope: growth of the log size over the whole time range; partial: over a part of the range, or of the
+    topic; mean: mean of the topic's partitions; mirror: counted by lanes; held: measured before the
+    measurements stopped; seasonal: the same hour of earlier weeks or days."""
+    measured_at_ms: int | None
+    """Time of the latest measurement used (epoch ms)."""
+    age_ms: int | None
+    """Time since that measurement."""
+    is_lower_bound: bool | None
+    """True if the partition was copied more slowly than records may arrive, so that its load may be
+    higher."""
+    is_hot: bool | None = None
+    """True if its load alone is at least half of the usable capacity of a task; null: the load is unknown, or
+    placement is not by load."""
+    is_offending: bool | None
+    """True if its load alone exceeded the usable capacity of a task in the last planning; null: no planning
+    yet, or more partitions were offending than were recorded."""
+
+    @classmethod
+    def from_load(
+        cls,
+        place: TopicPartition,
+        owner: TaskPlacement | None,
+        loads: LeadersLoads | None,
+        assessment: Assessment | None,
+        usable: int | None = None,
+    ) -> PartitionLoadAnswer:
+        """Return the JSON form. `loads` None: the leader did not respond. `usable`: usable capacity of a task
+        in bytes per second; None: placement is not by load."""
+        load = loads.of(place) if loads is not None else None
+        return cls(
+            topic=place.topic,
+            partition=place.partition,
+            task=owner.task if owner else None,
+            instance=owner.instance if owner else None,
+            is_hot=None if load is None or usable is None else load.bytes_per_second >= hot_from(usable),
+            is_offending=_is_offending(place, assessment),
+            **(dict.fromkeys(_MEASURED) if load is None or loads is None else _measured(place, load, loads)),
+        )
+
+
+def _measured(place: TopicPartition, load: PartitionLoad, loads: LeadersLoads) -> dict[str, Any]:
+    values = (
+        load.bytes_per_second,
+        load.messages_per_second,
+        (RateSource.HELD if loads.is_held(load) else load.rate_source).value,
+        load.measured_at_ms,
+        load.age_ms(loads.now_ms),
+        place in loads.known.at_least,
+    )
+    return dict(zip(_MEASURED, values, strict=True))
+
+
+def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool | None:
+    if assessment is None:
+        return None
+    if str(place) in assessment.offending_partitions:
+        return True
+    return False if assessment.offending <= len(assessment.offending_partitions) else None
+
+
+class DatastreamLoads(AnswerModel):
+    """Load of a datastream's partitions known to its leader, from its planning or the provider's latest
+    response. Unknown values are null."""
+
+    name: str
+    cluster: str
+    """Source cluster."""
+    leader: str | None
+    """Queried leader; null: the responding instance knows no leader."""
+    no_answer: str
+    """Reason why the leader did not respond and all loads are unknown; empty if it responded."""
+    provider: str | None
+    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
+    no response yet."""
+    planned_ms: int | None
+    """Time of the last planning of its tasks (epoch ms), even if it changed nothing; null: never."""
+    bytes_per_second: float | None
+    """Sum; null unless all loads are known."""
+    known: int | None
+    """Number of partitions with a known load; the counts are null if the leader did not respond."""
+    held: int | None
+    """Number of known loads that were measured before the measurements stopped."""
+    unknown: int | None
+    """Number of partitions with unknown load."""
+    partitions: list[PartitionLoadAnswer]
+    """Heaviest partitions first, at most `limit`."""
+    left_out: int
+    """Number of partitions omitted."""
+
+
+class ClusterLoadsAnswer(AnswerModel):
+    """State of the loads of one source cluster from one load provider. Unknown values are null."""
+
+    cluster: str
+    chosen_provider: str | None = None
+    """Load provider chosen by datastreams; null: that of the service."""
+    provider: str | None
+    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
+    no response yet."""
+    state: str | None
+    """known; stale: no new measurements; unavailable: the provider does not respond; unknown: no
+    measurements; null: no provider is configured, or not queried yet."""
+    since_ms: int | None
+    """Time since which it has been in this state (epoch ms)."""
+    reason: str | None
+    """Reason for the state."""
+    measured_at_ms: int | None
+    """Time of the latest measurement (epoch ms)."""
+    age_ms: int | None
+    """Time since that measurement."""
+    partitions: int | None
+    """Number of partitions that tasks copy and that are planned by these loads."""
+    known: int | None
+    """Number of these partitions with a known load."""
+    held: int | None
+    """Number of known loads that were measured before the measurements stopped."""
+    unknown: int | None
+    """Number of partitions with unknown load."""
+
+    @classmethod
+    def unreported(cls, cluster: str) -> ClusterLoadsAnswer:
+        """Return the answer if the leader did not respond."""
+        return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
+
+    @classmethod
+    def from_loads(
+        cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
+    ) -> ClusterLoadsAnswer:
+        """Return the JSON form. `places`: partitions of the source that tasks copy."""
+        status, counts = loads.standing, LoadCounts.of(places, loads)
+        measured_ms = status.measured_at_ms if status else None
+        return cls(
+            cluster=source.cluster,
+            chosen_provider=source.provider or None,
+            provider=loads.known.provider or None,
+            state=status.state.value if status else None,
+            since_ms=status.since_ms if status else None,
+            reason=status.reason if status else None,
+            measured_at_ms=measured_ms,
+            age_ms=max(loads.now_ms - measured_ms, 0) if measured_ms is not None else None,
+            partitions=len(places),
+            known=counts.known,
+            held=counts.held,
+            unknown=len(places) - counts.known,
+        )
+
+
+class LoadsAnswer(AnswerModel):
+    """State of the loads of every source cluster by load provider, known to the leader."""
+
+    leader: str | None
+    """Queried leader; null: the responding instance knows no leader."""
+    no_answer: str
+    """Reason why the leader did not respond and all values are unknown; empty if it responded."""
+    clusters: list[ClusterLoadsAnswer]
+
+
+@dataclass(frozen=True)
+class LoadCounts:
+    """Number of known loads, number of held ones among them, and their sum."""
+
+    known: int
+    held: int
+    bytes_per_second: float
+
+    @classmethod
+    def of(cls, places: Iterable[TopicPartition], loads: LeadersLoads) -> LoadCounts:
+        """Count the loads of some partitions."""
+        found = [load for load in map(loads.of, places) if load is not None]
+        return cls(
+            len(found), sum(map(loads.is_held, found)), float(sum(one.bytes_per_second for one in found))
+        )
+
+
+def heaviest_first(places: Iterable[TopicPartition], loads: LeadersLoads | None) -> Sequence[TopicPartition]:
+    """Sort partitions by decreasing load, then by name; unknown loads come last."""
+    carried = {place: loads.of(place) if loads is not None else None for place in places}
+
+    def rank(place: TopicPartition) -> tuple[float, TopicPartition]:
+        load = carried[place]
+        return (1.0 if load is None else -load.bytes_per_second), place
+
+    return sorted(carried, key=rank)

@@ -1,0 +1,197 @@
+"""/v1/datastreams/{name}/progress: progress of a datastream's partitions, as last stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
+from api.http.problems import AnswerModel, problems
+from api.services import Services
+from mirror.coordination.reconcile import copied
+from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.jobs.stored_lanes import StoredLanes
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
+
+
+class NotCopied(AnswerModel):
+    """State of all uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows
+    them."""
+
+    state: str
+    """paused, unplaced, left out"""
+    reason: str
+    requested_by: str
+    since_ms: int | None
+    offsets: int | None
+    """Number of these offsets."""
+    retained: int | None
+    """Records that retention can still delete before it reaches the first of these offsets."""
+    lost: int | None
+    """Records among them that retention has deleted."""
+
+    @classmethod
+    def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
+        """Return the JSON form."""
+        uncopied = lane.what
+        return cls(
+            state=uncopied.state,
+            reason=uncopied.reason,
+            requested_by=uncopied.requested_by,
+            since_ms=uncopied.since_ms,
+            offsets=lane.lag_records,
+            retained=lane.retained_records,
+            lost=lane.lost_records,
+        )
+
+
+class StoredPartition(AnswerModel):
+    """Partition with its last stored checkpoint."""
+
+    topic: str
+    partition: int
+    destination_topic: str
+    start_offset: int | None
+    """Offset at which the ledger starts; null: no stored progress."""
+    next_offset: int | None
+    """Checkpoint: every offset below it is accounted for; null: no stored progress."""
+
+
+class LaneProgressAnswer(StoredPartition):
+    """Last stored progress of one partition; docs/data-plane/offsets.md explains the classes of `offsets`."""
+
+    offsets: dict[str, int]
+    """Source offsets by class; they add up to the range."""
+    is_balanced: bool | None
+    map_runs: int
+    """Number of runs of the offset map."""
+    life: int
+    """Number of earlier source topics with the same name."""
+    paused: str
+    """Reason why the partition paused itself; empty: it is not paused."""
+    gaps: list[str]
+    """Losses, newest last."""
+    destination_is_current: bool | None = None
+    """True if this describes the current destination topic; false: that topic was deleted with the mirrored
+    records; null: unknown."""
+    not_copied: NotCopied | None = None
+    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
+    offset_map: list[tuple[int, int, int]] | None = None
+    """Runs of source offset, destination offset and length, if requested."""
+
+    @classmethod
+    def without_progress(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
+        """Return the answer for a partition without stored progress."""
+        return cls(
+            topic=partition.topic,
+            partition=partition.partition,
+            destination_topic=destination_topic,
+            start_offset=None,
+            next_offset=None,
+            offsets={},
+            is_balanced=None,
+            map_runs=0,
+            life=0,
+            paused="",
+            gaps=[],
+        )
+
+    @classmethod
+    def from_progress(
+        cls, key: LaneKey, lane_progress: LaneProgress, *, with_map: bool
+    ) -> LaneProgressAnswer:
+        """Return the JSON form."""
+        document: dict[str, Any] = {
+            "topic": key.partition.topic,
+            "partition": key.partition.partition,
+            "destination_topic": lane_progress.target_topic,
+            "start_offset": lane_progress.ledger.start,
+            "next_offset": lane_progress.next_offset,
+            "offsets": lane_progress.ledger.by_class(),
+            "is_balanced": lane_progress.ledger.is_balanced,
+            "map_runs": len(lane_progress.offset_map),
+            "life": lane_progress.life,
+            "paused": str(lane_progress.pause["reason"]) if lane_progress.pause else "",
+            "gaps": lane_progress.gaps,
+        }
+        return cls(
+            **document, offset_map=[tuple(run) for run in lane_progress.offset_map] if with_map else None
+        )
+
+
+def progress_of(
+    datastream: Datastream, stored: StoredLanes, services: Services, *, with_map: bool
+) -> list[LaneProgressAnswer]:
+    """Return one answer for each partition copied to the datastream's destination topics, and for each
+    uncopied partition known to this instance."""
+    found: dict[TopicPartition, LaneProgressAnswer] = {}
+    for key, one in lanes_of(datastream, stored).lanes.items():
+        answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
+        answer.destination_is_current = stored.is_current(one)
+        found[key.partition] = answer
+    uncopied = _uncopied(datastream, found, services)
+    for partition in uncopied.keys() - found.keys():
+        topic = datastream.naming.destination(partition.topic)
+        found[partition] = LaneProgressAnswer.without_progress(partition, topic)
+    for partition, lane in uncopied.items():
+        found[partition].not_copied = NotCopied.from_uncopied(lane)
+    return [found[partition] for partition in sorted(found)]
+
+
+def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
+    """Return the lanes that copy the datastream's selection to its destination topics, without lanes of other
+    datastreams that share its tasks, and of a former datastream of the same name."""
+    naming, selection = datastream.naming, datastream.selection
+    lanes = {
+        key: one
+        for key, one in stored.lanes.items()
+        if selection.matches(key.partition.topic)
+        and one.target_topic in ("", naming.destination(key.partition.topic))
+    }
+    return replace(stored, lanes=lanes)
+
+
+def _uncopied(
+    datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
+) -> dict[TopicPartition, UncopiedLane]:
+    """Return uncopied partitions: all on the leader; elsewhere only those implied by the definition and the
+    plan."""
+    if services.status.is_leading:
+        mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
+        return {one.what.partition: one for one in mine}
+    members = [one for one in services.status.datastreams if one.group == datastream.group]
+    planned = copied(services.plan(), datastream.group, members)
+    paused = paused_of(datastream, found.keys() - planned if datastream.status.is_halted else found)
+    missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
+    why, name, group = "no task", datastream.name, datastream.group
+    unplaced = {one: UncopiedPartition(name, group, one, UncopiedState.UNPLACED, why) for one in missing}
+    return {partition: UncopiedLane(uncopied, None) for partition, uncopied in {**paused, **unplaced}.items()}
+
+
+@router.get("/{name}/progress", responses=problems(404, 409))
+async def progress(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    slow_calls: SlowCallsDep,
+    offset_map: Annotated[bool, Query(description="include all runs of the offset maps")] = False,
+) -> list[LaneProgressAnswer]:
+    """Return checkpoints, offset classes and offset maps as last stored, for all partitions of the
+    datastream's group that are copied to its destination. Copies by a former datastream of the same name to
+    other topics are not shown."""
+
+    def read() -> list[LaneProgressAnswer]:
+        datastream = reads.stored(DatastreamName(name)).datastream
+        stored = services.progress(datastream.destination, datastream.group)
+        return progress_of(datastream, stored, services, with_map=offset_map)
+
+    return await slow_calls.run(read)

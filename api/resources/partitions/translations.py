@@ -1,0 +1,288 @@
+"""/v1/datastreams/{name}/translation: offsets of one side, translated to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import BaseModel, ConfigDict
+
+from api.access.gate import principal_of
+from api.access.rights import Action, Principal, reason_against
+from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
+from api.fleet.reads import Reads
+from api.http.problems import problems
+from api.http.slow_calls import SlowCalls
+from api.resources.partitions.progress import lanes_of
+from api.services import Services
+from mirror.errors import Forbidden, NotFound, NothingStored
+from mirror.jobs.stored_lanes import StoredLanes
+from mirror.jobs.translate_job import (
+    NOT_MIRRORED,
+    NOTHING_YET,
+    GroupPositions,
+    PositionMove,
+    TranslateJob,
+    Translator,
+    moves_of,
+)
+from mirror.lane.offset_map import Precision
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import LEGAL_TOPIC, TopicPartition
+
+router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=problems(404, 409))
+
+
+TO_SOURCE = "to-source"
+Direction: TypeAlias = Literal["to-destination", "to-source"]
+
+
+class _TranslationModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    topic: str
+    """Topic on the queried side: the destination topic for to-source."""
+    partition: int
+    offset: int
+
+
+class OffsetTranslation(_TranslationModel):
+    """Position on the other side of a consumer whose next record is `offset`, by the last stored offset
+    map."""
+
+    to_topic: str
+    to_partition: int
+    to_offset: int
+    precision: Precision
+    """exact: the same record; next: no record at that offset, the position is that of the next one; end:
+    beyond the mirrored records, the position is their end; before: before the first known offset, which is
+    the position."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> OffsetTranslation:
+        """Return the JSON form of a translated position."""
+        return cls(**_counterpart(move))
+
+
+class GroupPosition(OffsetTranslation):
+    """Committed position of a consumer group, and its counterpart on the other side."""
+
+    present: int | None
+    """Offset that the group has already committed on the other side; null: none."""
+    left_alone: str
+    """Reason why `headrace translate` would not commit it: already committed, or the group is ahead there;
+    empty: it would."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> GroupPosition:
+        """Return the JSON form of a translated position."""
+        return cls(**_counterpart(move), present=move.present, left_alone=move.skipped)
+
+
+def _counterpart(move: PositionMove) -> dict[str, Any]:
+    """Return the fields of a position and of its counterpart."""
+    return {
+        "topic": move.here.topic,
+        "partition": move.here.partition,
+        "offset": move.offset,
+        "to_topic": move.there.topic,
+        "to_partition": move.there.partition,
+        "to_offset": move.becomes,
+        "precision": Precision(move.precision),
+    }
+
+
+class UntranslatedPosition(_TranslationModel):
+    """Committed position without a counterpart."""
+
+    reason: str
+    """Not mirrored by this datastream, no stored progress yet, or the destination topic was deleted since."""
+
+    @classmethod
+    def from_move(cls, move: PositionMove) -> UntranslatedPosition:
+        """Return the JSON form of a position that could not be translated."""
+        return cls(
+            topic=move.here.topic, partition=move.here.partition, offset=move.offset, reason=move.skipped
+        )
+
+
+class GroupTranslation(BaseModel):
+    """All committed positions of a consumer group on one side, translated to the other. Commits nothing: use
+    `headrace translate` for that."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: str
+    group: str
+    direction: Direction
+    positions: list[GroupPosition]
+    untranslated: list[UntranslatedPosition]
+
+    @classmethod
+    def from_moves(
+        cls, name: str, group: str, direction: Direction, moves: Iterable[PositionMove]
+    ) -> GroupTranslation:
+        """Return the translation, in the order of the moves."""
+        known, unknown = [], []
+        for move in moves:
+            if move.is_translated:
+                known.append(GroupPosition.from_move(move))
+            else:
+                unknown.append(UntranslatedPosition.from_move(move))
+        return cls(name=name, group=group, direction=direction, positions=known, untranslated=unknown)
+
+
+LARGEST_OFFSET: Final = 2**63 - 1
+LONGEST_GROUP: Final = 8_191
+"""Most characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
+
+
+@dataclass(frozen=True)
+class _StreamTranslation:
+    """Translation of one datastream's offsets in one direction."""
+
+    name: str
+    services: Services
+    reads: Reads
+    slow_calls: SlowCalls
+    direction: Direction
+    principal: Principal
+
+    @property
+    def back(self) -> bool:
+        """True for destination to source."""
+        return self.direction == TO_SOURCE
+
+    def datastream(self) -> Datastream:
+        """Return the datastream. Raises NotFound, DamagedState."""
+        return self.reads.stored(DatastreamName(self.name)).datastream
+
+    def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
+        """Return positions of a group on topics of the datastream. Raises Forbidden, NotFound,
+        Unreachable."""
+        hidden = self.services.control.hides_group(group, datastream)
+        if hidden and reason_against(self.principal, Action.READ_GROUPS):
+            raise Forbidden(
+                hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
+            )
+        here, there = self.services.group_positions(self.job_of(group, datastream))
+        return GroupPositions(
+            {place: offset for place, offset in here.items() if self._is_of(datastream, place.topic)}, there
+        )
+
+    def job_of(self, group: str, datastream: Datastream) -> TranslateJob:
+        """Return the job that translates a group's positions."""
+        return TranslateJob(
+            datastream.group, datastream.source, datastream.destination, group, back=self.back
+        )
+
+    def _is_of(self, datastream: Datastream, topic: str) -> bool:
+        """Return whether the datastream contains a topic of the queried side."""
+        source = datastream.naming.source(topic) if self.back else topic
+        return source is not None and datastream.selection.matches(source)
+
+    def stored(self, datastream: Datastream) -> StoredLanes:
+        """Return the stored lanes, none without stored progress."""
+        try:
+            found = self.services.progress_to_translate(
+                datastream.source, datastream.destination, datastream.group
+            )
+        except NothingStored:
+            return StoredLanes({}, {})
+        return lanes_of(datastream, found)
+
+    def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
+        """Return the moves with corrected reasons: a partition with a task but no stored progress is
+        mirrored."""
+        is_any_unknown = any(move.skipped == NOT_MIRRORED for move in moves)
+        planned = self._planned(datastream) if is_any_unknown else frozenset()
+        return [
+            replace(move, skipped=NOTHING_YET)
+            if move.skipped == NOT_MIRRORED and move.here in planned
+            else move
+            for move in moves
+        ]
+
+    def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
+        """Return the partitions with a task, under the names of the queried side."""
+        plan = self.reads.plan()
+        mine = (
+            one
+            for one in plan.planned.get(datastream.group, frozenset())
+            if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic)
+        )
+        naming = datastream.naming
+        return {one._replace(topic=naming.destination(one.topic)) if self.back else one for one in mine}
+
+
+async def _translation(
+    request: Request,
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    slow_calls: SlowCallsDep,
+    direction: Annotated[
+        Direction,
+        Query(description="direction: from source offsets, or from destination offsets"),
+    ] = "to-destination",
+) -> _StreamTranslation:
+    return _StreamTranslation(name, services, reads, slow_calls, direction, principal_of(request))
+
+
+TranslationDep = Annotated[_StreamTranslation, Depends(_translation)]
+
+
+@router.get("/{name}/translation")
+async def translation(
+    topic: Annotated[
+        str, Query(pattern=f"^{LEGAL_TOPIC}$", description="source topic; for to-source, destination topic")
+    ],
+    partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
+    translations: TranslationDep,
+) -> OffsetTranslation:
+    """Translate one offset to the other side, using the last stored progress of its partition. 404 if this
+    datastream does not mirror the partition; 409 if it has no stored progress yet, or the destination topic
+    has been deleted since."""
+    place = TopicPartition(topic, partition)
+
+    def translate() -> OffsetTranslation:
+        datastream = translations.datastream()
+        found = Translator(translations.stored(datastream), back=translations.back).move(place, offset)
+        (move,) = translations.named(datastream, [found])
+        if move.skipped == NOT_MIRRORED:
+            raise NotFound(f"{place} is not mirrored by datastream {datastream.name}")
+        if not move.is_translated:
+            raise NothingStored(
+                f"{place} cannot be translated: {move.skipped}",
+                advice="retry once records of the partition have been mirrored",
+            )
+        return OffsetTranslation.from_move(move)
+
+    return await translations.slow_calls.run(translate)
+
+
+@router.get("/{name}/translation/groups/{group:path}")
+async def group_translation(
+    group: Annotated[
+        str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group on that side")
+    ],
+    translations: TranslationDep,
+) -> GroupTranslation:
+    """Translate all committed positions of a consumer group on topics of the datastream to the other side.
+    Read-only: commits nothing on either side. 403 for a group missing from `groups` of a cluster, unless the
+    caller is an operator; 404 if the group has committed nothing."""
+
+    def translate() -> GroupTranslation:
+        datastream = translations.datastream()
+        stored = translations.stored(datastream)
+        positions = translations.positions_of(group, datastream)
+        moves = moves_of(translations.job_of(group, datastream), stored, positions)
+        named = translations.named(datastream, moves)
+        return GroupTranslation.from_moves(datastream.name, group, translations.direction, named)
+
+    return await translations.slow_calls.run(translate)

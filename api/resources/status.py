@@ -1,0 +1,239 @@
+"""/v1/health, /v1/ready, /v1/instances, /v1/caller, /metrics"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Query, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.access.gate import principal_of
+from api.access.rights import Action, reason_against
+from api.fleet.all_instances import AllInstances
+from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
+from api.http.problems import AnswerModel, RecordAnswer
+from api.services import ProcessReport, Services
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.instance.health import HealthCondition
+from mirror.instance.snapshot import InstanceSnapshot
+from mirror.model.identifiers import InstanceName
+
+router = APIRouter(tags=["status"])
+
+
+async def health_by_instance(
+    instances: AllInstances,
+) -> Mapping[InstanceName, InstanceResponse[HealthAnswer]]:
+    """Return the health of each instance."""
+    return await instances.ask(FleetQuery(HEALTH), lambda: own_health(instances.services), health_read)
+
+
+def state_answer(reply: InstanceResponse[Any]) -> InstanceStateAnswer:
+    """Return the state of the query to one instance."""
+    return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
+
+
+class ConditionAnswer(AnswerModel):
+    """Condition of one part of an instance."""
+
+    is_well: bool
+    sentence: str
+
+
+class ClockSkewAnswer(AnswerModel):
+    """Clock skew between the instance and a cluster: that of the broker with the largest skew."""
+
+    ahead_seconds: float
+    """Seconds by which the broker is ahead; negative: behind."""
+    bound_seconds: float
+    """Maximum error of `ahead_seconds`, in either direction."""
+
+
+class ReadyAnswer(AnswerModel):
+    """Readiness of an instance."""
+
+    instance: str
+    """Name of the instance."""
+    is_ready: bool
+    """True if every part is well."""
+    parts: dict[str, ConditionAnswer]
+    """ZooKeeper session, threads, worker processes, token file and certificate."""
+
+    @classmethod
+    def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:
+        """Return the JSON form."""
+        parts = {
+            part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
+            for part, condition in conditions.items()
+        }
+        return cls(instance=name, is_ready=all(part.is_well for part in parts.values()), parts=parts)
+
+
+class HealthAnswer(AnswerModel):
+    """Health of an instance."""
+
+    instance: str
+    """Name of the instance."""
+    is_well: bool
+    """True if every part is well."""
+    is_leading: bool
+    epoch: int
+    """Epoch of the plan that the instance follows."""
+    data_plane: str | None
+    """Data plane of the workers: compiled, interpreted, or both; null until a worker is ready."""
+    parts: dict[str, ConditionAnswer]
+    clocks: dict[str, ClockSkewAnswer]
+    """Clock skew by cluster; only clusters in which the instance writes to a topic with append times, as the
+    skew of others is unknown."""
+    processes: int | None = None
+    """Number of processes: the control process and the worker processes; null if the operating system does
+    not report it."""
+    memory_bytes: int | None = None
+    """Resident memory of all processes."""
+    cpu_cores: float | None = None
+    """Average cores used by all processes in the last seconds; null for the first measurement."""
+    strategies: list[str] | None = None
+    """Available placement strategies, including plug-ins; null: the instance's version does not report
+    them."""
+    load_providers: list[str] | None = None
+    """Available load providers, including plug-ins; null as for `strategies`."""
+
+    @classmethod
+    def from_snapshot(cls, status: InstanceSnapshot, process: ProcessReport) -> HealthAnswer:
+        """Return the JSON form."""
+        parts = {
+            part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
+            for part, condition in sorted(status.conditions.items())
+        }
+        return cls(
+            instance=status.name,
+            is_well=all(part.is_well for part in parts.values()),
+            is_leading=status.is_leading,
+            epoch=status.epoch,
+            data_plane=", ".join(sorted(status.data_planes)) or None,
+            parts=parts,
+            clocks={
+                cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
+                for cluster, one in sorted(status.clock_skews.items())
+            },
+            **process.usage._asdict(),
+            strategies=list(process.strategies),
+            load_providers=list(process.load_providers),
+        )
+
+
+class InstanceStateAnswer(AnswerModel):
+    """Response state of an instance."""
+
+    name: str
+    state: Literal["answered", "unreachable", "timed out"]
+    reason: str
+    """Reason for a missing response; empty otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceAnswer(LiveInstance, RecordAnswer):
+    """Instance of the service: its registration and its current health."""
+
+    DESCRIPTIONS: ClassVar = {
+        "sequence": "Order of registration; the first instance leads.",
+        "rest_address": "Address of its REST interface, as `host:port`.",
+        "weight": "Share of the work relative to other instances.",
+        "incarnation": "Unique per process, even if the name is the same.",
+        "is_leaving": "True if the instance is leaving and accepts no more tasks.",
+        "reason": "Reason for a missing response; empty otherwise.",
+        "health": "Null if the instance did not respond.",
+    }
+
+    state: Literal["answered", "unreachable", "timed out"]
+    reason: str
+    health: HealthAnswer | None
+
+    @classmethod
+    def from_live(
+        cls, instance: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
+    ) -> InstanceAnswer:
+        """Return the JSON form."""
+        return cls.of(instance, state=state.state, reason=state.reason, health=health)
+
+
+class CallerAnswer(AnswerModel):
+    """Principal of the request."""
+
+    name: str
+    role: str
+    """viewer, owner, operator or admin."""
+    owners: list[str]
+    """For the role owner: owners whose datastreams it may change."""
+    refusal: str
+    """Why it may not change datastreams of the given owner, or without one, of any; empty: it may."""
+
+
+@router.get("/v1/caller")
+async def caller(
+    request: Request,
+    owner: Annotated[str | None, Query(description="owner of the datastreams to change")] = None,
+) -> CallerAnswer:
+    """Return the principal of this request, and whether it may change datastreams."""
+    principal = principal_of(request)
+    owners = frozenset({owner}) if owner else None
+    return CallerAnswer(
+        name=principal.name,
+        role=principal.role.value,
+        owners=sorted(principal.owners),
+        refusal=reason_against(principal, Action.CHANGE, owners),
+    )
+
+
+@router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
+async def health(services: ServicesDep, response: Response) -> HealthAnswer:
+    """Return 200 if every part is well, else 503, with the condition of each part. Makes no remote calls."""
+    found = HealthAnswer.from_snapshot(services.status, services.process())
+    response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
+    return found
+
+
+@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
+async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
+    """Return 200 if this process can serve, else 503: for probes. Problems of datastreams do not count. Makes
+    no remote calls."""
+    found = ReadyAnswer.from_conditions(services.status.name, services.readiness())
+    response.status_code = HTTPStatus.OK if found.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return found
+
+
+@router.get("/v1/instances")
+async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
+    """List live instances, the leader first, with their current health. Never waits for other calls."""
+    live = await to_thread.run_sync(reads.live, limiter=CapacityLimiter(1))
+    replies = await health_by_instance(AllInstances(services, fleet, live))
+    return [
+        InstanceAnswer.from_live(one, state_answer(replies[one.name]), replies[one.name].value)
+        for one in live
+    ]
+
+
+@router.get("/metrics", include_in_schema=False)
+async def metrics(request: Request) -> Response:
+    """Return metrics for Prometheus. Never waits for other calls."""
+    registry = request.app.state.registry
+    text = await to_thread.run_sync(generate_latest, registry, limiter=CapacityLimiter(1))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+HEALTH: Final = "health"
+
+
+def own_health(services: Services) -> HealthAnswer:
+    """Return the health of this instance."""
+    return HealthAnswer.from_snapshot(services.status, services.process())
+
+
+def health_read(value: Any) -> HealthAnswer:
+    """Parse the health of another instance; drop unknown fields. Raises ValueError, InvalidRequest."""
+    return HealthAnswer.model_validate(known_fields(HealthAnswer, value))

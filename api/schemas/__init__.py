@@ -1,1 +1,0 @@
-"""JSON bodies and responses: pydantic models that convert to and from the values of `mirror.model`."""

@@ -1,0 +1,126 @@
+"""Snapshot of an instance: the state that REST, metrics and the other instances see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.coordination.stores.problems import Problem
+from mirror.instance.follower import Follower
+from mirror.instance.health import Health, HealthCondition
+from mirror.instance.leader import Leader
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.newest import ClusterLoads, NewestLoads
+from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.watch import LoadStatus
+from mirror.instance.uncopied.watch import UncopiedLane
+from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
+from mirror.instance.workers.supervisor import Supervisor, WorkerCount
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadSource
+from mirror.model.metrics import Drops
+from mirror.model.movement.clock_skew import ClockSkew
+from mirror.worker.protocol import TaskSums
+
+_UNNAMED: Final = InstanceName("")
+_NO_EPOCH: Final = Epoch(0)
+_NO_WORKERS: Final = WorkerCount(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class InstanceSnapshot:
+    """State of an instance at one moment. The defaults describe an instance that has just started."""
+
+    name: InstanceName = _UNNAMED
+    is_leading: bool = False
+    epoch: Epoch = _NO_EPOCH
+    """Epoch of the plan in effect on it."""
+    lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
+    in_time: LanesInTime = NONE_IN_TIME
+    """Counts of its lanes that copy in time, by group, and the lanes that do not."""
+    task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
+    """Totals of each task on this instance since its start."""
+    throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
+    """Seconds for which brokers have throttled workers, summed over workers, by cluster."""
+    clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
+    """Clock skew of a broker by cluster, without clusters whose skew is unknown."""
+    illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
+    """Number of topics ignored because of illegal names, by cluster; empty unless it is the leader."""
+    drops: Mapping[str, Drops] = field(default_factory=dict)
+    """Undelivered records of this instance by kind."""
+    data_planes: frozenset[str] = frozenset()
+    """Data planes of its workers: compiled, interpreted; empty until a worker is ready."""
+    workers: WorkerCount = _NO_WORKERS
+    conditions: Mapping[str, HealthCondition] = field(default_factory=dict)
+    """Health of its components."""
+    readiness: Mapping[str, HealthCondition] = field(default_factory=dict)
+    """Conditions of the process for serving, apart from its files. Independent of datastreams."""
+    problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
+    """Datastreams with problems; empty unless it is the leader."""
+    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
+    """State of the loads of each source; empty unless it is the leader."""
+    newest_loads: NewestLoads | None = None
+    """Known loads of partitions; None unless it is the leader."""
+    load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
+    """Load source that each group is planned by, from its last tick as leader."""
+    uncopied: tuple[UncopiedLane, ...] = ()
+    """Partitions that are not copied; empty unless it is the leader."""
+    assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
+    """Result of the last planning of each group; empty unless it is the leader."""
+    datastreams: tuple[Datastream, ...] = ()
+    """All datastreams, as this instance last read them."""
+
+    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
+        """Return the known loads of the partitions of a source cluster; None unless it is the leader."""
+        return None if self.newest_loads is None else self.newest_loads.known(source)
+
+
+@dataclass(frozen=True)
+class RunningInstance:
+    """Parts of a running instance."""
+
+    name: InstanceName
+    follower: Follower
+    supervisor: Supervisor
+    leader: Leader
+    health: Health
+    memory: LoadMemory
+
+    def snapshot(self) -> InstanceSnapshot:
+        """Return the current state. Thread-safe and without I/O: the parts publish immutable values."""
+        follower, supervisor, leader = self.follower, self.supervisor, self.leader
+        is_leading = leader.is_leading
+        return InstanceSnapshot(
+            name=self.name,
+            is_leading=is_leading,
+            epoch=follower.epoch,
+            lanes=follower.lanes,
+            in_time=follower.in_time,
+            task_sums=supervisor.task_sums,
+            throttled_seconds=supervisor.throttled_seconds,
+            clock_skews=supervisor.clock_skews,
+            illegal_topics=leader.illegal_topics,
+            drops=follower.drops,
+            data_planes=supervisor.data_planes,
+            workers=supervisor.worker_count,
+            conditions=self.health.conditions(),
+            readiness=self._readiness(),
+            problems=leader.problems,
+            loads=leader.loads,
+            newest_loads=self.memory.newest if is_leading else None,
+            load_sources=self.memory.sources,
+            uncopied=leader.uncopied,
+            assessments=leader.assessments,
+            datastreams=follower.datastreams,
+        )
+
+    def _readiness(self) -> Mapping[str, HealthCondition]:
+        has_died, problem = self.health.has_died.is_set(), self.supervisor.start_problem
+        return {
+            "session": self.follower.session,
+            "threads": HealthCondition(not has_died, "a thread has died" if has_died else "all running"),
+            "workers": HealthCondition(not problem, problem or "worker processes start"),
+        }

@@ -1,0 +1,237 @@
+"""Options of a datastream: one table for bodies and responses of /v1, metadata keys, and the command line.
+
+`typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
+builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
+create` and `update`. Parsing and defaults are those of `policy` and `mirror.model.sizing.knobs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
+from mirror.model.datastreams.policy import (
+    ADOPT_EXISTING,
+    DEFAULT_POLICY,
+    EXCLUDED_SETTINGS,
+    GROW_EXISTING,
+    LARGEST_RATE,
+    PREFIX,
+    SHARED_DESTINATION,
+    CopyPath,
+    Guarantee,
+    Isolation,
+    OnLoss,
+    OnRejection,
+)
+from mirror.model.load import LARGEST_CAPACITY
+from mirror.model.sizing.capacity import LEAST_CAPACITY
+from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES, PLACEMENT, PLUG_IN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class DatastreamOption:
+    """An option.
+
+    `place`: path of its field in a document of /v1. `kind`: type of a value. `text`: description on /v1.
+    `help`: description on the command line, if it differs. `flag`: name there, with underscores. `key`:
+    metadata key that stores it; empty: the definition has a field for it. `default` None: the settings apply,
+    or nothing. `least`, `most`, `pattern`: bounds; `word`: value allowed besides numbers.
+    """
+
+    place: tuple[str, ...]
+    kind: Any
+    text: str
+    help: str = ""
+    flag: str = ""
+    key: str = ""
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+    pattern: str | None = None
+    word: str = ""
+
+    @property
+    def field(self) -> str:
+        """Name of the field in its group."""
+        return self.place[-1]
+
+    @property
+    def name(self) -> str:
+        """Name on the command line, with underscores."""
+        return self.flag or self.field
+
+
+OPTIONS: Final = (
+    DatastreamOption(
+        ("destination", "shared"),
+        bool,
+        "Allow other datastreams to write to the same topics, if they allow it as well.",
+        "Share destination topics with other datastreams that set this option too.",
+        key=SHARED_DESTINATION,
+        default=False,
+    ),
+    DatastreamOption(
+        ("destination", "grow_existing"),
+        bool,
+        "Allow adding partitions to topics that existed before the datastream.",
+        "Allow adding partitions to existing topics.",
+        key=GROW_EXISTING,
+        default=False,
+    ),
+    DatastreamOption(
+        ("destination", "adopt"),
+        bool,
+        "Allow writing to topics that existed before the datastream. Null: allowed if every owner may adopt"
+        " topics of the cluster, or if `grow_existing` is set.",
+        "Allow copying into existing topics.",
+        key=ADOPT_EXISTING,
+    ),
+    DatastreamOption(
+        ("destination", "excluded_settings"),
+        list[str],
+        "Topic settings not copied to topics that Headrace creates, such as `segment.bytes`.",
+        "Topic setting that is not copied to the destination; repeatable.",
+        flag="exclude_setting",
+        key=EXCLUDED_SETTINGS,
+        default=[],
+    ),
+    DatastreamOption(
+        ("guarantee",),
+        Guarantee,
+        "Delivery guarantee for every record when processes, brokers and networks fail.",
+        "Delivery guarantee.",
+        key=f"{PREFIX}guarantee",
+        default=DEFAULT_POLICY.guarantee,
+    ),
+    DatastreamOption(
+        ("policies", "isolation"),
+        Isolation,
+        "Skip or copy records of aborted transactions.",
+        "Isolation level of reads at the source.",
+        key=f"{PREFIX}isolation",
+        default=DEFAULT_POLICY.isolation,
+    ),
+    DatastreamOption(
+        ("policies", "on_loss"),
+        OnLoss,
+        "Action if the source has lost records, or its log was replaced.",
+        "Action if the source loses records before they are copied.",
+        key=f"{PREFIX}on-loss",
+        default=DEFAULT_POLICY.on_loss,
+    ),
+    DatastreamOption(
+        ("policies", "on_rejection"),
+        OnRejection,
+        "Action if the destination rejects a record: too large, no key, invalid timestamp.",
+        "Action if the destination rejects a record.",
+        key=f"{PREFIX}on-rejection",
+        default=DEFAULT_POLICY.on_rejection,
+    ),
+    DatastreamOption(
+        ("policies", "path"),
+        CopyPath,
+        "Pass batches unopened, or open them.",
+        "Copy path: whole batches or single records.",
+        key=f"{PREFIX}path",
+        default=DEFAULT_POLICY.path,
+    ),
+    DatastreamOption(
+        ("policies", "transforms"),
+        list[str],
+        "Plug-ins that transform every record, in order, each as `name:text`.",
+        "Transform as NAME:TEXT; repeatable, applied in order.",
+        flag="transform",
+        key=f"{PREFIX}transforms",
+        default=[],
+    ),
+    DatastreamOption(
+        ("quota", "bytes_per_second"),
+        int,
+        "Null: unlimited.",
+        "Quota in bytes per second.",
+        key=f"{PREFIX}bytes-per-second",
+        least=1,
+        most=LARGEST_RATE,
+    ),
+    DatastreamOption(("limits", "min_tasks"), int, "Minimum number of tasks.", default=1, least=1),
+    DatastreamOption(("limits", "max_tasks"), int, "Maximum number of tasks.", least=1),
+    DatastreamOption(
+        ("limits", "max_partitions_per_task"), int, "Maximum number of partitions per task.", least=1
+    ),
+    DatastreamOption(
+        ("placement", "capacity_bytes_per_second"),
+        int,
+        "Capacity of one task; `learned`: the rate that one core was measured to copy.",
+        "Capacity of a task in bytes per second, or learned.",
+        flag="capacity",
+        key=PLACEMENT,
+        least=LEAST_CAPACITY,
+        most=LARGEST_CAPACITY,
+        word=LEARNED,
+    ),
+    DatastreamOption(
+        ("placement", "capacity_messages_per_second"),
+        int,
+        "Capacity of one task.",
+        "Capacity of a task in messages per second.",
+        flag="capacity_messages",
+        key=PLACEMENT,
+        least=LEAST_MESSAGES,
+        most=LARGEST_CAPACITY,
+    ),
+    DatastreamOption(
+        ("placement", "utilisation_percent"),
+        int,
+        "Share of the capacity that placement fills.",
+        "Percentage of the capacity to fill.",
+        flag="utilisation",
+        key=PLACEMENT,
+        least=1,
+        most=100,
+    ),
+    DatastreamOption(
+        ("placement", "scale_in_headroom"),
+        float,
+        "Tasks are removed only if this share of each remaining task stays free.",
+        "Share of each task to keep free when the number of tasks is reduced.",
+        flag="headroom",
+        key=PLACEMENT,
+        least=0,
+        most=LARGEST_HEADROOM,
+    ),
+    DatastreamOption(
+        ("placement", "strategy"),
+        str,
+        "Strategy that decides the number of tasks and their partitions: `assigner`, `simple`, `auto` (the"
+        " assigner if it is installed), or the name of a plug-in.",
+        "Placement strategy: assigner, simple, auto, or a plug-in.",
+        key=PLACEMENT,
+        pattern=PLUG_IN_NAME,
+    ),
+    DatastreamOption(
+        ("placement", "load_provider"),
+        str,
+        "Source of partition loads: `self`, `pinot`, the name of a plug-in, or `none`: tasks are planned by"
+        " partition count even if loads are known.",
+        "Provider of loads: self, pinot, a plug-in, or none (placement by partition count).",
+        key=PLACEMENT,
+        pattern=PLUG_IN_NAME,
+    ),
+    DatastreamOption(
+        ("monitor",),
+        Mode,
+        "Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would"
+        " have; null: as in its settings.",
+        "Reaction of the monitor to a breach.",
+        key=MONITOR_MODE,
+    ),
+)
+"""All options but those with a form of their own: topics, clusters, the start and objectives."""
+
+
+def options_of(group: str) -> Iterator[DatastreamOption]:
+    """Yield the options whose fields are in an object of this name, or have this name."""
+    return (option for option in OPTIONS if option.place[0] == group)
