@@ -14,12 +14,14 @@ PAGES: Final = [
 ]
 """All pages except the generated reference, whose lines are usages."""
 
-_LINE: Final = re.compile(r"(?:\$ )?((?:[A-Z_]+=\S* )*(?:\.venv/bin/)?(?:headrace|make) +-{0,2}[a-z][^─│▶]*)")
+_LINE: Final = re.compile(
+    r"(?:\$ )?((?:[A-Z_]+=\S* )*(?:\.venv/bin/)?(?:headrace(?:-dev)?|make) +-{0,2}[a-z][^─│▶]*)"
+)
 _FENCE: Final = re.compile(r"^ *```")
 
 WITHOUT_SERVERS: Final = (
     *("plan --input", "plan --history", "config check", "config show", "config example", "token"),
-    *("--version", "config reference"),
+    "--version",
 )
 """Prefixes of commands that only need files."""
 
@@ -28,6 +30,7 @@ ONLY_PARSED: Final = {
     "serve": "the other commands already run against a service",
     "copy": "runs until stopped; tests/integration/headrace copies to files and clusters",
     "stack": "uses ports that may be in use; see tests/integration/stack",
+    "spark-env": "downloads jars; see tests/unit/headrace_dev",
     "state": "needs a stopped service; see tests/unit/headrace/test_state_transfer.py",
     "plan --since": "needs weeks of samples in Pinot",
     "loads": "needs weeks of samples in Pinot",
@@ -51,7 +54,7 @@ class Documented(NamedTuple):
     @property
     def words(self) -> str:
         """Arguments of `headrace`; for make the whole command."""
-        return re.sub(r"^.*?\bheadrace +", "", self.line.partition(" #")[0]).strip()
+        return re.sub(r"^.*?\bheadrace(?:-dev)? +", "", self.line.partition(" #")[0]).strip()
 
     @property
     def only_parsed_because(self) -> str:
