@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -154,7 +155,11 @@ class Stack:
         cancelled = threading.Event()
         with ThreadPoolExecutor(len(names)) as pool:
             results = [pool.submit(self._start_one, name, cancelled) for name in names]
-            try:
+            with ExitStack() as undo:
+                undo.callback(self._mine.difference_update, names)
+                undo.callback(for_each, names, lambda name: self.servers[name].kill())
+                undo.callback(wait, results)
+                undo.callback(cancelled.set)
                 _first_failure(results)
                 self._remember()
                 for name in names:
@@ -162,12 +167,7 @@ class Stack:
                 self._mine.update(names)
                 if self.lifetime is Lifetime.DETACHED:
                     self.release()
-            except BaseException:
-                cancelled.set()
-                wait(results)
-                for_each(names, lambda name: self.servers[name].kill())
-                self._mine.difference_update(names)
-                raise
+                undo.pop_all()
 
     def _start_one(self, name: str, cancelled: threading.Event) -> None:
         server = self.servers[name]

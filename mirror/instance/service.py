@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Protocol
 
 from mirror.instance.follower import Follower
@@ -42,7 +43,8 @@ class Instance:
 
     def start(self) -> None:
         """Start all parts; stop the started ones on failure. Raises Unreachable and NewerFormat."""
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.stop, 5.0)
             self._session.start()
             self._started.append(lambda _: self._session.stop())
             self._prepare()
@@ -50,9 +52,7 @@ class Instance:
             self._started.append(self._follower.stop)
             self._leader.start()
             self._started.append(self._leader.stop)
-        except BaseException:
-            self.stop(5.0)
-            raise
+            undo.pop_all()
 
     def stop(self, deadline_seconds: float) -> None:
         """Hand our tasks over, stop leading, drain the remaining lanes, end the session. Safe to call twice.

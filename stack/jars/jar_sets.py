@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from stack.jars.coordinates import SET_NAMES
@@ -29,12 +30,11 @@ def fetch(
     event = cancelled or threading.Event()
     with ThreadPoolExecutor(max(1, len(folders))) as pool:
         results = [pool.submit(folder.fetch, report, event) for folder in folders]
-        try:
+        with ExitStack() as undo:
+            undo.callback(event.set)
             for result in results:
                 result.result()
-        except BaseException:
-            event.set()
-            raise
+            undo.pop_all()
 
 
 def jar_files(set_name: str, report: Report = silent) -> tuple[Path, ...]:
