@@ -120,10 +120,12 @@ class ForesightThread:
 
     def _go_on(self) -> None:
         """Compute a part of the past hours. If that fails, the advice is stored without them."""
+        advice: Advice | None = None
+        failures: list[Exception] = []
         try:
-            try:
+            with Bulkhead(failures.append):
                 advice = self._turn.past()
-            except Exception as error:  # noqa: BLE001 - the bulkhead between past and present
+            for error in failures:
                 _log.warning("cannot compute the need of past hours", reason=reason_of(error))
                 advice = self._turn.abandon_past()
         except HeadraceError as error:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import structlog
 
-from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.capacity.cost_book import CostBook
 from mirror.instance.workers.lane_table import (
@@ -192,8 +190,10 @@ class Supervisor:
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
-            with Bulkhead(partial(_log_unannounced, worker.number)):
+            try:
                 self._pool.send(worker, ExpectLanes(tuple(batch)))
+            except Exception as error:  # noqa: BLE001 - only a preparation; the start of a lane reports it
+                _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch, loss: LaneLoss | None = None) -> None:
         """Start lanes; those whose worker is down need another call. `loss`: of their former instance."""
@@ -448,8 +448,3 @@ class Supervisor:
             slot.failures = 0
             self._pool.launch(cell)
         return cell if cell.process is not None and not slot.is_ending else None
-
-
-def _log_unannounced(worker: int, error: Exception) -> None:
-    """Log a failed preparation; the start of the lanes reports the reason if it lasts."""
-    _log.warning("cannot announce lanes", worker=worker, reason=reason_of(error))
