@@ -295,9 +295,11 @@ def _housed(
     with Bulkhead(lambda _: None):  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
-        with Bulkhead(partial(problems.__setitem__, group)):
+        failures: list[Exception] = []
+        with Bulkhead(failures.append):
             _placed(world, {group: answer}, now_ms)
-        if group in problems:
+        if failures:
+            problems[group] = failures[0]
             del group_plans[group]
     return _placed(world, group_plans, now_ms)
 

@@ -79,13 +79,13 @@ class LoadGathering:
             if now - self._refreshed.get(source, -math.inf) < pause:
                 continue
             with suppress(LoadsPending):  # the next call gets them
-                self._refresh(source, wanted_of(world, sources, source), now)
+                self._refresh(source, world, sources, now)
 
-    def _refresh(self, source: LoadSource, wanted: Sequence[TopicPartition], now: float) -> None:
+    def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
         """Read the loads of a source. If that fails, the watch reports it, and known loads stay."""
         report = None
         with Bulkhead(lambda _: None, through=(LoadsPending,)):
-            report = self._providers.of(source).loads(source.cluster, wanted)
+            report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
         self._refreshed[source] = now
         if report is not None:
             self._memory.newest.note(source, report, self._clock.now_ms())
