@@ -30,7 +30,6 @@ ONLY_PARSED: Final = {
     "serve": "the other commands already run against a service",
     "copy": "runs until stopped; tests/integration/headrace copies to files and clusters",
     "stack": "uses ports that may be in use; see tests/integration/stack",
-    "spark-env": "downloads jars; see tests/unit/headrace_dev",
     "state": "needs a stopped service; see tests/unit/headrace/test_state_transfer.py",
     "plan --since": "needs weeks of samples in Pinot",
     "loads": "needs weeks of samples in Pinot",

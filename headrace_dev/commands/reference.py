@@ -20,13 +20,14 @@ class Page(StrEnum):
     ERRORS = "errors"
 
 
-def reference(page: Annotated[Page, typer.Argument(help="Name of the page in docs/.")]) -> None:
+def reference(
+    context: typer.Context, page: Annotated[Page, typer.Argument(help="Name of the page in docs/.")]
+) -> None:
     """Print a generated page of docs/ as Markdown."""
-    print_text(text_of(page).removesuffix("\n"))
+    print_text(_text_of(page, context).removesuffix("\n"))
 
 
-def text_of(page: Page) -> str:
-    """Return the content of the page's file."""
+def _text_of(page: Page, context: typer.Context) -> str:
     if page is Page.REST:
         from api.app import described_app
         from api.openapi.reference import rest_reference
@@ -37,9 +38,9 @@ def text_of(page: Page) -> str:
 
         return metrics_reference()
     if page is Page.CLI:
-        from headrace_dev.reference.of_commands import commands_reference, every_root
+        from headrace_dev.reference.of_commands import both_roots, commands_reference
 
-        return commands_reference(*every_root())
+        return commands_reference(*both_roots(context.find_root().command))
     if page is Page.ERRORS:
         from headrace_dev.reference.of_errors import errors_reference
 

@@ -65,14 +65,13 @@ def commands_reference(*roots: typer.Context) -> str:
     return "\n".join([_INTRODUCTION, *filter(None, (part for root in roots for part in _sections(root)))])
 
 
-def every_root() -> tuple[typer.Context, typer.Context]:
-    """Return the contexts of `headrace` and `headrace-dev`."""
+def both_roots(of_development: Any) -> tuple[typer.Context, typer.Context]:
+    """Return the contexts of `headrace` and of `headrace-dev`, whose click command is given."""
     from headrace.__main__ import app
-    from headrace_dev.__main__ import app as development_app
 
     return (
         root_context(typer.main.get_command(app), "headrace"),
-        root_context(typer.main.get_command(development_app()), "headrace-dev"),
+        root_context(of_development, "headrace-dev"),
     )
 
 

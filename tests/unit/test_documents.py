@@ -48,7 +48,7 @@ _OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
 _TOPICS: Final = {"mirror.orders", "mirror.clicks"}
 """Topics of the quickstart, which look like settings."""
-_METRIC: Final = re.compile(r"`(headrace_[a-z_]+)")
+_METRIC: Final = re.compile(r"`(headrace_(?!dev\b)[a-z_]+)")
 _FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
 _ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
 _FILE: Final = re.compile(rf"(?<![\w./-])((?:{_FOLDERS}|{_ROOMS})/[\w/-]+\.(?:py|md|sh|yaml))\b")

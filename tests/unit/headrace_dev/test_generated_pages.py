@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import typer
 
 import api
 import assigner
@@ -17,8 +18,9 @@ import monitor
 import pinot
 import pmp
 from headrace.errors import exit_code_of
+from headrace_dev.__main__ import app
 from headrace_dev.commands.reference import Page
-from headrace_dev.reference.of_commands import commands_of, commands_reference, every_root, root_context
+from headrace_dev.reference.of_commands import both_roots, commands_of, commands_reference, root_context
 from headrace_dev.reference.of_errors import every_kind
 from headrace_dev.reference.what_to_do import WHAT_TO_DO
 from mirror.errors import HeadraceError
@@ -26,7 +28,7 @@ from stack.errors import StackError
 from tests.unit.headrace.conftest import Headrace
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
-ROOTS: Final = every_root()
+ROOTS: Final = both_roots(typer.main.get_command(app()))
 PATHS: Final = [one.command_path for root in ROOTS for one in commands_of(root)]
 
 

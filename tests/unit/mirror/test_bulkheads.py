@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_an_answer_gets_the_result_or_the_exception() -> None:
     assert answer.result(0) == 7
     for error in (ValueError(), SystemExit(3)):
         failed: Future[int] = Future()
-        settle(failed, lambda error=error: throw(error))
+        settle(failed, partial(throw, error))
         assert failed.exception(0) is error
 
 
