@@ -30,7 +30,7 @@ environment:
 
 # Compiles and fetches whatever is missing while its servers start.
 demo: environment ## run the demo on real servers and write a report; KEEP=1 leaves it running, PORT_OFFSET=n shifts its ports
-	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,) $(if $(PORT_OFFSET),--port-offset $(PORT_OFFSET),)
+	@exec $(BIN)/headrace-dev demo $(if $(KEEP),--keep,) $(if $(PORT_OFFSET),--port-offset $(PORT_OFFSET),)
 
 test: ## run all checks and the tests required for a change, as CI does
 	@$(CHECKS)
@@ -75,15 +75,12 @@ sbom: setup ## write the packages of an installation and their licences to dist/
 audit: setup ## check the locked packages for known vulnerabilities
 	@for set in run all; do $(BIN)/uv tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements/$$set.txt || exit 1; done
 
-wheel: setup ## build two wheels in dist/: with the compiled data plane, and pure
+wheel: setup ## build wheels in dist/: with the compiled data plane, pure, and of headrace-dev
 	@$(BIN)/hatchling build -t wheel -d dist && HEADRACE_WHEEL=pure $(BIN)/hatchling build -t wheel -d dist
+	@cd headrace_dev && ../$(BIN)/hatchling build -t wheel -d ../dist
 
 docs: environment ## build the documentation in site/ in strict mode
-	@$(BIN)/headrace config reference > docs/configuration.md
-	@$(BIN)/headrace config reference --rest > docs/rest.md
-	@$(BIN)/headrace config reference --metrics > docs/metrics.md
-	@$(BIN)/headrace config reference --cli > docs/cli.md
-	@$(BIN)/headrace config reference --errors > docs/errors.md
+	@for page in configuration rest metrics cli errors; do $(BIN)/headrace-dev reference $$page > docs/$$page.md || exit 1; done
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 docs-serve: docs ## serve the documentation locally
@@ -91,8 +88,8 @@ docs-serve: docs ## serve the documentation locally
 
 lock: environment ## renew the locked requirements and the checksums of the server jars
 	@for set in run service all dev; do \
-	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
-	  $(BIN)/uv pip compile pyproject.toml $$extras --universal --python-version 3.11 --generate-hashes \
+	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="headrace_dev/pyproject.toml --extra all";; dev) extras="headrace_dev/pyproject.toml --extra all --group dev --group docs";; esac; \
+	  $(BIN)/uv pip compile pyproject.toml $$extras --no-emit-package headrace --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/$$set.txt || exit 1; done
 	@$(BIN)/uv pip compile --group superset --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/superset.txt

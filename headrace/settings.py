@@ -2,7 +2,7 @@
 
 The environment (`HEADRACE_ZOOKEEPER__SERVERS=…`, two underscores between levels) overrides the
 file (`--config`, `HEADRACE_CONFIG`, `./headrace.toml`), which overrides the defaults. The defaults
-match the local servers of `headrace stack up`. Unknown keys, invalid values and contradictions raise
+match the local servers of `headrace-dev stack up`. Unknown keys, invalid values and contradictions raise
 ConfigError with the full name of the key.
 """
 
@@ -189,7 +189,7 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
         settings = HeadraceSettings(**document)
     except ValidationError as error:
         problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
-        raise _all_of([*wrong, *problems], "headrace config reference lists every key") from error
+        raise _all_of([*wrong, *problems], "headrace config example lists every key") from error
     except SettingsError as error:
         problem = ConfigError(f"environment: {error}", advice="separate levels with two underscores")
         raise _all_of([*wrong, problem]) from error

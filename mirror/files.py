@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,18 +15,21 @@ def replace_file(path: Path, data: bytes, mode: int = OF_OWNER) -> None:
     """Replace a file atomically: readers, also after a crash, see either the former or the new content.
     Raises OSError."""
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
+    with ExitStack() as undo:
+        undo.callback(_remove, draft)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
+        undo.pop_all()
     sync_folder(path.parent)
+
+
+def _remove(draft: str) -> None:
+    with suppress(OSError):
+        os.unlink(draft)
 
 
 def sync_folder(folder: Path) -> None:

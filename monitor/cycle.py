@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
@@ -344,14 +346,15 @@ class MonitorLoop:
 
     def _hear(self, notify: Callable[[Listener], None]) -> None:
         for place, listener in enumerate(self._listeners):
-            failure = ""
-            try:
+            with Bulkhead(partial(self._note_failure, place, listener)):
                 notify(listener)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around a listener
-                failure = repr(error)
-                if self._failures.get(place) != failure:
-                    _log.exception("listener failed", listener=type(listener).__name__)
-            self._failures[place] = failure
+                self._failures[place] = ""
+
+    def _note_failure(self, place: int, listener: Listener, error: Exception) -> None:
+        failure = repr(error)
+        if self._failures.get(place) != failure:
+            _log.exception("listener failed", listener=type(listener).__name__)
+        self._failures[place] = failure
 
     def _held_by(self) -> str:
         """Return the other active monitor, if any. If there is none, this monitor has been active since

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.ports import Clock
@@ -86,11 +87,8 @@ class LeaderMonitor:
         elif running is not None:
             self._health.report(PART, True, running.sentence)
         elif leads and self._clock.monotonic() - self._failed_at >= _AGAIN_SECONDS:
-            try:
+            with Bulkhead(self._failed):
                 self._running = self._start_monitor()
-            except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the mirror
-                self._failed(error)
-            else:
                 self._health.report(PART, True, self._running.sentence)
 
     def _run(self) -> None:

@@ -90,7 +90,7 @@ class Rollup:
             self._attempt()
             while not self._stopped.wait(self._interval_seconds):
                 self._attempt()
-        except Exception as error:  # noqa: BLE001 top of a service loop
+        except Exception as error:  # noqa: BLE001 - top of a service loop
             self.failure = error
             _log.exception("rollup thread failed")
 

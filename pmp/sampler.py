@@ -90,7 +90,7 @@ class Sampler:
             while not self._stopped.is_set():
                 self._attempt()
                 self._stopped.wait(self._interval_seconds)
-        except Exception as error:  # noqa: BLE001 top of a service loop
+        except Exception as error:  # noqa: BLE001 - top of a service loop
             self.failure = error
             _log.exception("sampler thread failed", cluster=self._cluster)
 

@@ -32,6 +32,7 @@ STAMP = os.path.join(VENV, ".headrace-setup")
 CACHE = os.path.join(ROOT, ".cache")
 WORK = os.path.join(CACHE, "setup")
 LOG = os.path.join(CACHE, "setup.log")
+PROJECTS = [ROOT, os.path.join(ROOT, "headrace_dev")]
 PIP = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 BEGUN = "begun"
 BUILT_HERE = "pyspark"  # the one package that the registry has as sources only
@@ -75,7 +76,7 @@ def check_disk():
 
 def wanted_stamp():
     digest = hashlib.sha256(sys.version.encode())
-    for path in (LOCK, os.path.join(ROOT, "pyproject.toml")):
+    for path in [LOCK] + [os.path.join(project, "pyproject.toml") for project in PROJECTS]:
         with open(path, "rb") as lines:
             digest.update(lines.read())
     digest.update(ROOT.encode())
@@ -185,7 +186,7 @@ class Installation(object):
         ):
             self.fail_to_install()
         most_are_installed()
-        editable = ["install", "--no-deps", "--no-build-isolation", "--no-index", "-e", ROOT]
+        editable = ["install", "--no-deps", "--no-build-isolation", "--no-index"] + self.editable()
         if not self.run(PIP + editable, "installing headrace itself"):
             self.fail_for_headrace()
 
@@ -202,10 +203,13 @@ class Installation(object):
         built = ["--no-build-isolation", "--config-settings=--build-option=--compression=stored", "-r", last]
         if os.path.getsize(last) and not self.uv_install(built, "installing " + BUILT_HERE + ", the largest"):
             return False
-        editable = ["--no-build-isolation", "--no-index", "-e", ROOT]
+        editable = ["--no-build-isolation", "--no-index"] + self.editable()
         if not self.run(self.uv + editable, "installing headrace itself", self.environment):
             self.fail_for_headrace()
         return True
+
+    def editable(self):
+        return [argument for project in PROJECTS for argument in ("-e", project)]
 
     def uv_install(self, arguments, says):
         command = self.uv + self.options + ["--require-hashes"] + arguments

@@ -120,6 +120,7 @@ _PLACES: Final = [
     "pinot",
     "headrace",
     "librdkafka",
+    "headrace_dev",
     "stack",
     "bench",
     "deploy",

@@ -11,6 +11,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -238,12 +239,11 @@ class KafkaCluster:
 
     def start(self, cancelled: threading.Event | None = None) -> None:
         """Start all nodes concurrently; if one fails, kills all and raises its error."""
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.kill)
             for_each(self.nodes, KafkaNode.launch)
             for_each(self.nodes, lambda node: node.wait_until_ready(cancelled=cancelled))
-        except BaseException:
-            self.kill()
-            raise
+            undo.pop_all()
 
     def stop(self) -> None:
         """Stop all nodes cleanly. Idempotent."""

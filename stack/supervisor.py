@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -154,7 +155,11 @@ class Stack:
         cancelled = threading.Event()
         with ThreadPoolExecutor(len(names)) as pool:
             results = [pool.submit(self._start_one, name, cancelled) for name in names]
-            try:
+            with ExitStack() as undo:
+                undo.callback(self._mine.difference_update, names)
+                undo.callback(for_each, names, lambda name: self.servers[name].kill())
+                undo.callback(wait, results)
+                undo.callback(cancelled.set)
                 _first_failure(results)
                 self._remember()
                 for name in names:
@@ -162,12 +167,7 @@ class Stack:
                 self._mine.update(names)
                 if self.lifetime is Lifetime.DETACHED:
                     self.release()
-            except BaseException:
-                cancelled.set()
-                wait(results)
-                for_each(names, lambda name: self.servers[name].kill())
-                self._mine.difference_update(names)
-                raise
+                undo.pop_all()
 
     def _start_one(self, name: str, cancelled: threading.Event) -> None:
         server = self.servers[name]
@@ -186,7 +186,7 @@ class Stack:
         except NotInTime as error:
             raise NotInTime(
                 f"{name} is running but not ready: {server.lacks()}",
-                advice=f"see headrace stack logs {name}, or restart it with down and up",
+                advice=f"see headrace-dev stack logs {name}, or restart it with down and up",
             ) from error
         self._report(f"{name}: already running at {server.address}")
 
@@ -246,7 +246,7 @@ class Stack:
         if before not in (None, self.ports) and any(self._is_running(name) for name in NAMES):
             raise AlreadyBusy(
                 f"servers of {self.home} run on other ports",
-                advice="stop them first with headrace stack down, or use another --home for the second stack",
+                advice="stop them first with headrace-dev stack down, or use another --home",
             )
 
     @contextlib.contextmanager

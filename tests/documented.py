@@ -14,12 +14,14 @@ PAGES: Final = [
 ]
 """All pages except the generated reference, whose lines are usages."""
 
-_LINE: Final = re.compile(r"(?:\$ )?((?:[A-Z_]+=\S* )*(?:\.venv/bin/)?(?:headrace|make) +-{0,2}[a-z][^─│▶]*)")
+_LINE: Final = re.compile(
+    r"(?:\$ )?((?:[A-Z_]+=\S* )*(?:\.venv/bin/)?(?:headrace(?:-dev)?|make) +-{0,2}[a-z][^─│▶]*)"
+)
 _FENCE: Final = re.compile(r"^ *```")
 
 WITHOUT_SERVERS: Final = (
     *("plan --input", "plan --history", "config check", "config show", "config example", "token"),
-    *("--version", "config reference"),
+    "--version",
 )
 """Prefixes of commands that only need files."""
 
@@ -51,7 +53,7 @@ class Documented(NamedTuple):
     @property
     def words(self) -> str:
         """Arguments of `headrace`; for make the whole command."""
-        return re.sub(r"^.*?\bheadrace +", "", self.line.partition(" #")[0]).strip()
+        return re.sub(r"^.*?\bheadrace(?:-dev)? +", "", self.line.partition(" #")[0]).strip()
 
     @property
     def only_parsed_because(self) -> str:

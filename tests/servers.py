@@ -15,7 +15,7 @@ import pytest
 
 from stack.errors import StackError
 from stack.jars import jar_sets
-from stack.jars.java import spark_environment
+from stack.jars.spark import job_environment
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
 from stack.ports import LOOPBACK, free_ports
@@ -104,8 +104,8 @@ def pinot_server(pytestconfig: pytest.Config) -> PinotServer:
 
 @pytest.fixture(scope="session")
 def spark_variables() -> dict[str, str]:
-    """Return the environment of PySpark."""
-    return spark_environment()
+    """Return the environment of PySpark and of the metrics job."""
+    return job_environment()
 
 
 def _advertised(node: NodePorts, detours: Mapping[str, int]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from typing import Final
 from bench.evaluation.fleets import KINDS, Fleet
 from bench.evaluation.rates import TASK_BYTES_PER_SECOND, TOPICS, UTILISATION_PERCENT
 from bench.mirror.rig.clusters import Pair, clusters
+from stack.jars.spark import job_environment
 from stack.pinot import PinotPorts, PinotServer
 from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
@@ -124,7 +125,7 @@ def _settings(pair: Pair, zookeeper: ZooKeeperServer, pinot: PinotServer, folder
 def _held(stack: ExitStack, config: Path, folder: Path, *arguments: str) -> ManagedProcess:
     name = "-".join(arguments[:2])
     command = [sys.executable, "-m", "headrace", *arguments]
-    environment = {"HEADRACE_CONFIG": str(config)}
+    environment = {"HEADRACE_CONFIG": str(config), **(job_environment() if name == "pmp-run" else {})}
     process = ManagedProcess(name, command, environment, folder / f"{name}.log", grace_seconds=60)
     process.start()
     stack.callback(process.stop)

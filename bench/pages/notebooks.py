@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bench.pages.rig.outputs import Unfit, stored, text_of
 from bench.pmp.rig.metrics_load import Servers, servers
-from headrace.demo.scenario import TASK_CAPACITY, TOPICS, UTILISATION_PERCENT, usual_rates
+from headrace_dev.demo.scenario import TASK_CAPACITY, TOPICS, UTILISATION_PERCENT, usual_rates
 from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS, PartitionMetric
 from tests.metrics_data import MetricsWorld, a_metric

@@ -21,8 +21,8 @@ from playwright.sync_api import ViewportSize, expect
 from bench.pages.rig.picture import keep, screenshot
 from bench.pages.rig.scene import Scene
 from bench.pages.rig.walk import INCIDENT, WAY, show_incident, walk
-from headrace.demo.processes import DemoProcesses
-from headrace.demo.scenario import INSTANCES
+from headrace_dev.demo.processes import DemoProcesses
+from headrace_dev.demo.scenario import INSTANCES
 from tests.browser.chromium import running_chromium
 
 _SIZE: Final[ViewportSize] = {"width": 1280, "height": 1000}

@@ -1,4 +1,4 @@
-"""`headrace config …`: check the settings, and print their reference."""
+"""`headrace config …`: check and show the settings, and list every key."""
 
 from __future__ import annotations
 
@@ -81,41 +81,6 @@ def example() -> None:
     from headrace.reference.example import example_settings
 
     print_text(example_settings())
-
-
-@app.command()
-def reference(
-    context: typer.Context,
-    rest: Annotated[bool, typer.Option("--rest", help="Print the REST reference.")] = False,
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="Print the reference of Prometheus metrics.")
-    ] = False,
-    commands: Annotated[bool, typer.Option("--cli", help="Print the reference of commands.")] = False,
-    errors: Annotated[bool, typer.Option("--errors", help="Print the reference of errors.")] = False,
-) -> None:
-    """Print the reference of all settings as Markdown."""
-    if rest:
-        from api.app import described_app
-        from api.http.openapi_pages import rest_reference
-
-        text = rest_reference(described_app().openapi())
-    elif metrics:
-        from headrace.reference.of_metrics import metrics_reference
-
-        text = metrics_reference()
-    elif commands:
-        from headrace.reference.of_commands import commands_reference
-
-        text = commands_reference(context)
-    elif errors:
-        from headrace.reference.of_errors import errors_reference
-
-        text = errors_reference()
-    else:
-        from headrace.reference.of_settings import settings_reference
-
-        text = settings_reference() + "\n"
-    print_text(text.removesuffix("\n"))
 
 
 def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:

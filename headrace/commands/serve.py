@@ -37,7 +37,7 @@ def serve(
     port_offset: Annotated[
         int | None,
         typer.Option(
-            help="Offset added to every default port, as in headrace stack up.",
+            help="Offset added to every default port, as in headrace-dev stack up.",
             show_default=False,
         ),
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 
 from headrace.console.terminal import print_json, print_table
@@ -44,12 +45,11 @@ class TransferRun:
         self._bench = EngineContext(
             lambda reference: access_from(clusters[reference]), setup.options, setup.identity, SystemClock()
         )
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._bench.close)
             self._source = self._open_source(job.source)
             self._sink = self._open_sink(job.destination)
-        except BaseException:
-            self._bench.close()
-            raise
+            undo.pop_all()
         self._transfer = Transfer(self._bench.loop, self._source, self._sink, _transfer_job(job))
 
     def _open_source(self, reference: ClusterRef) -> RecordSource:

@@ -14,6 +14,7 @@ from headrace.foresight.history import AskLoads, PastHours
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
 from headrace.foresight.turn import ForesightTurn, History, Means
 from headrace.settings import HeadraceSettings
+from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
@@ -101,17 +102,17 @@ class ForesightThread:
             self._report()
             return
         self._computed_at = now
-        try:
+        with Bulkhead(self._failed):
             self._shape = self._turn.shape()
             self._show(self._turn.present())
             self._show(self._turn.forecast())
-        except Exception as error:  # noqa: BLE001 - the bulkhead between the advice and the mirror
-            self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
-            self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
-            _log.warning("cannot compute advice", reason=reason_of(error))
-            return
-        is_known = self._advice is not None and self._advice.required_tasks is not None
-        self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
+            is_known = self._advice is not None and self._advice.required_tasks is not None
+            self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
+
+    def _failed(self, error: Exception) -> None:
+        self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
+        self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
+        _log.warning("cannot compute advice", reason=reason_of(error))
 
     def _show(self, advice: Advice) -> None:
         self._advice, self._is_well = advice, True
@@ -119,10 +120,12 @@ class ForesightThread:
 
     def _go_on(self) -> None:
         """Compute some of the past hours. If that fails, store the advice without past hours."""
+        advice: Advice | None = None
+        failures: list[Exception] = []
         try:
-            try:
+            with Bulkhead(failures.append):
                 advice = self._turn.past()
-            except Exception as error:  # noqa: BLE001 - the bulkhead between past and present
+            for error in failures:
                 _log.warning("cannot compute the need of past hours", reason=reason_of(error))
                 advice = self._turn.abandon_past()
         except HeadraceError as error:

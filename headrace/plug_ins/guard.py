@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
+from mirror.bulkheads import settle
 from mirror.errors import HeadraceError, TimedOut, legible, named
 
 _T = TypeVar("_T")
@@ -20,9 +21,9 @@ def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _
     process, such as SystemExit: these are raised as `kind`, with `subject` in the message."""
     try:
         return call()
-    except Exception:
-        raise
     except BaseException as error:
+        if isinstance(error, Exception):
+            raise
         raise kind(f"{subject} raised {legible(named(error))}") from error
 
 
@@ -40,18 +41,9 @@ class PatientCalls:
         if self._late is not None and not self._late.done():
             raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()
-        threading.Thread(target=_answer, args=(call, answer), name="plug-in", daemon=True).start()
+        threading.Thread(target=settle, args=(answer, call), name="plug-in", daemon=True).start()
         done, _ = wait([answer], self._seconds)
         if not done:
             self._late = answer
             raise TimedOut(f"{subject} has not returned within {self._seconds:g} s")
         return answer.result()
-
-
-def _answer(call: Callable[[], _T], answer: Future[_T]) -> None:
-    try:
-        found = call()
-    except Exception as error:  # noqa: BLE001 - raised in the waiting thread
-        answer.set_exception(error)
-    else:
-        answer.set_result(found)

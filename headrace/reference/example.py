@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from headrace.reference.of_settings import Section, default_of, meaning_of, sections, toml_text
+from headrace.reference.sections import Section, default_of, meaning_of, sections, toml_text
 from headrace.settings import DEFAULT_CLUSTERS
 
 _WIDTH: Final = 100

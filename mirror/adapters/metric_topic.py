@@ -19,6 +19,7 @@ from mirror.adapters.kafka.record_writer import QUEUE_BYTES, DeliveryCalls, Reco
 from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
+from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
@@ -76,15 +77,11 @@ class RecordTopic(Generic[_Record]):
             return
         now_ms = self._clock.now_ms()
         for record in records:
-            try:
+            with Bulkhead(lambda error: self._dropped(1, str(error) or type(error).__name__)):
                 buffer = io.BytesIO()
                 fastavro.schemaless_writer(buffer, self._schema, row_of(record))
-                has_room = writer.put(Record(0, now_ms, self._key(record).encode(), buffer.getvalue()))
-            except Exception as error:  # noqa: BLE001 - isolates the failure of one record
-                self._dropped(1, str(error) or type(error).__name__)
-                continue
-            if not has_room:
-                self._dropped(1, _FULL)
+                if not writer.put(Record(0, now_ms, self._key(record).encode(), buffer.getvalue())):
+                    self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
         """Return the current drop counts, and log the end of an episode.

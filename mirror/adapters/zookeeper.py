@@ -130,7 +130,7 @@ class ZooKeeper:
         why = f" ({self._trouble.__cause__ or self._trouble})" if self._trouble else ""
         return Unreachable(
             f"cannot connect to ZooKeeper at {self._settings.servers}{why}",
-            advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
+            advice="start it (headrace-dev stack up zookeeper) or set zookeeper.servers",
         )
 
     def stop(self) -> None:

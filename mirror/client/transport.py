@@ -13,9 +13,11 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
+from mirror.bulkheads import settle
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.model.clusters import address_of
@@ -173,22 +175,21 @@ async def connect(
     for family, address in await _resolve(loop, endpoint, deadline):
         sock = loop.new_socket(family, socket.SOCK_STREAM)
         try:
-            await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
-            return Transport(sock) if tls is None else await _encrypt(loop, sock, endpoint, tls, deadline)
+            with ExitStack() as undo:
+                undo.callback(sock.close)
+                await _connect_socket(loop, sock, address, min(deadline, loop.now() + _CONNECT_SECONDS))
+                made = Transport(sock) if tls is None else await _encrypt(loop, sock, endpoint, tls, deadline)
+                undo.pop_all()
         except TimedOut as error:
-            sock.close()
             failure = TimedOut(f"cannot connect to {name}: {error.message}", advice=error.advice)
             failure.__cause__ = error
         except OSError as error:
-            sock.close()
             failure = Unreachable(f"cannot connect to {name}: {error.strerror or error}")
             failure.__cause__ = error
         except HeadraceError as error:
-            sock.close()
             failure = error
-        except BaseException:
-            sock.close()
-            raise
+        else:
+            return made
         if not failure.retriable:
             break
     raise failure
@@ -246,13 +247,7 @@ async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) ->
 def _in_thread(name: str, job: Callable[[], T]) -> Future[T]:
     answer: Future[T] = Future()
 
-    def run() -> None:
-        try:
-            answer.set_result(job())
-        except Exception as error:  # noqa: BLE001 - raised where the answer is awaited
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
+    threading.Thread(target=settle, args=(answer, job), name=name, daemon=True).start()
     return answer
 
 
@@ -292,26 +287,30 @@ async def _encrypt(
     name = address_of(endpoint.host, endpoint.port)
     wrapped = tls.wrap_socket(sock, server_hostname=endpoint.host, do_handshake_on_connect=False)
     try:
-        while True:
-            try:
-                wrapped.do_handshake()
-                return TlsTransport(wrapped, certificate_file_of(tls))
-            except ssl.SSLWantReadError:
-                await _ready(loop, wrapped, READ, deadline)
-            except ssl.SSLWantWriteError:
-                await _ready(loop, wrapped, WRITE, deadline)
+        with ExitStack() as undo:
+            undo.callback(wrapped.close)
+            await _shake_hands(loop, wrapped, deadline)
+            undo.pop_all()
+        return TlsTransport(wrapped, certificate_file_of(tls))
     except ssl.SSLCertVerificationError as error:
-        wrapped.close()
         raise NotAuthorized(
             f"certificate of {name} is not trusted: {error.verify_message}",
             advice="set ca_file to the authority that signed it; the certificate must name that host",
         ) from error
     except OSError as error:
-        wrapped.close()
         raise _failed_handshake(name, error, certificate_file_of(tls)) from error
-    except BaseException:
-        wrapped.close()
-        raise
+
+
+async def _shake_hands(loop: Loop, wrapped: ssl.SSLSocket, deadline: float) -> None:
+    while True:
+        try:
+            wrapped.do_handshake()
+        except ssl.SSLWantReadError:
+            await _ready(loop, wrapped, READ, deadline)
+        except ssl.SSLWantWriteError:
+            await _ready(loop, wrapped, WRITE, deadline)
+        else:
+            return
 
 
 def _failed_handshake(name: str, error: OSError, certificate_file: str) -> HeadraceError:

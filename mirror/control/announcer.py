@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.control.audit import audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
@@ -136,13 +137,14 @@ class Announcer:
         return command_event(name, sentence, self._clock.now_ms())
 
     def _guard(self, event: PlacementEvent, store: Callable[[], None]) -> None:
-        try:
-            store()
-            self._publish((event,))
-        except Exception as error:  # noqa: BLE001 - bulkhead around reporting
+        def lost(error: Exception) -> None:
             _log.warning(
                 "event lost", datastream=event.datastream, sentence=event.sentence, reason=str(error)
             )
+
+        with Bulkhead(lost):
+            store()
+            self._publish((event,))
 
 
 def _until(moment_ms: int | None) -> str:

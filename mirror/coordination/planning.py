@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.sentences.move_reason import Place, move_reasons
 from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
@@ -117,11 +118,9 @@ class World:
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
             partitions[group] = None
-            try:
+            with Bulkhead(partial(problems.__setitem__, group)):
                 wanted = self.matching.wanted(members, self.topics)
                 partitions[group] = None if wanted is None else wanted | self._kept_paused(group)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one group
-                problems[group] = error
         return WantedPartitions(partitions, problems)
 
     @cached_property
@@ -250,10 +249,8 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
     for group in replanned:
-        try:
+        with Bulkhead(partial(problems.__setitem__, group)):
             group_plans[group] = _planned(world, group, planner, capacity)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one group
-            problems[group] = error
     tasks, impossible = _housed(world, group_plans, problems, now_ms)
     impossible |= _unanswerable(world, problems)
     is_exclusion_new = (excluded := _excluded(world)) != world.plan.excluded
@@ -295,15 +292,15 @@ def _housed(
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Return the tasks with their instances, and the failed requests. If a result of the planner cannot be
     placed, it is removed from `group_plans` and recorded as a problem of its group."""
-    try:
+    with Bulkhead(lambda _: None):  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
-    except Exception:  # noqa: BLE001 - the bulkhead around all groups; the loop finds the culprit
-        for group, answer in tuple(group_plans.items()):
-            try:
-                _placed(world, {group: answer}, now_ms)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one group
-                problems[group] = error
-                del group_plans[group]
+    for group, answer in tuple(group_plans.items()):
+        failures: list[Exception] = []
+        with Bulkhead(failures.append):
+            _placed(world, {group: answer}, now_ms)
+        if failures:
+            problems[group] = failures[0]
+            del group_plans[group]
     return _placed(world, group_plans, now_ms)
 
 
@@ -352,10 +349,8 @@ def _moved(
     """Return the tasks after the requests to move partitions to an instance, and the failed requests."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
-        try:
+        with Bulkhead(partial(impossible.__setitem__, request.identity)):
             contents = move_to_host(contents, request, world.live)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-            impossible[request.identity] = error
     return contents, impossible
 
 

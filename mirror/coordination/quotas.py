@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from mirror.bulkheads import Bulkhead
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 
@@ -20,9 +21,7 @@ def quotas_by_task(
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
-        try:
+        with Bulkhead(lambda _: None):  # without a policy it has no lanes, which report the reason
             if quota := datastream.policy.bytes_per_second:
                 totals[datastream.group] += quota
-        except Exception:  # noqa: BLE001, S112 - without a policy it has no lanes, which report the reason
-            continue
     return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.first_partitions import FirstPartitions, with_beginning
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
@@ -143,7 +145,7 @@ def lane_specs(
     for placement in placements:
         for partition in placement.partitions:
             name, key = (placement.group, partition.topic), LaneKey(placement.group, partition)
-            try:
+            with Bulkhead(partial(problems.__setitem__, key)):
                 if name not in chosen:
                     chosen[name] = _member_for(partition.topic, members[placement.group], plan)
                 member = chosen[name]
@@ -153,8 +155,6 @@ def lane_specs(
                     )
                     here, there = bound.get(spec.source, ""), bound.get(spec.destination, "")
                     specs[key] = replace(spec, source_id=here, destination_id=there)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
-                problems[key] = error
     return LaneSpecs(specs, problems)
 
 

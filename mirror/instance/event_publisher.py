@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.control.audit import SERVICE, audit
 from mirror.coordination.leader_actions import StoreDefinition
 from mirror.coordination.operations.operation import ended_stop
@@ -61,13 +63,10 @@ class EventPublisher:
         self._unpublished = None
 
     def _guard(self, events: Events, store: Callable[[], None]) -> None:
-        try:
+        lost = partial(_log.exception, "events lost", events=len(events))
+        with Bulkhead(lambda _: lost(), through=(Unreachable, CoordinationError)):
             store()
             self._publish(events)
-        except (Unreachable, CoordinationError):
-            raise
-        except Exception:  # noqa: BLE001 - bulkhead around publishing
-            _log.exception("events lost", events=len(events))
 
 
 @dataclass(frozen=True, slots=True)

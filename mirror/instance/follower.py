@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
@@ -242,10 +243,8 @@ class Follower:
                 self._plan_executor.look_again()
 
     def _handle(self, item: WorkerMessage | WorkerGone) -> None:
-        try:
+        with Bulkhead(lambda _: _log.exception("worker message skipped", worker=item.worker)):
             self._supervisor.handle(item)
-        except Exception:  # noqa: BLE001 - bulkhead around one worker message
-            _log.exception("worker message skipped", worker=item.worker)
 
     def _guard_lease(self) -> None:
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):

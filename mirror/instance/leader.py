@@ -7,10 +7,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
     CompleteRequest,
@@ -335,12 +337,10 @@ class Leader:
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
         """Return the datastreams that must not be mirrored; if the check fails, the result of the last
         check."""
-        try:
+
+        log = partial(_log.exception, "check of datastreams failed")
+        with Bulkhead(lambda error: log(reason=reason_of(error)), through=_SHARED_STATE):
             self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
-        except _SHARED_STATE:
-            raise
-        except Exception as error:  # noqa: BLE001 - bulkhead around the check of all datastreams
-            _log.exception("check of datastreams failed", reason=reason_of(error))
         for name, remark in self._verdict.remarks.items():
             self._board.remark(remark, name)
         for name, reason in self._verdict.refused.items():

@@ -4,6 +4,7 @@ start."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Protocol
 
 from mirror.instance.follower import Follower
@@ -43,7 +44,8 @@ class Instance:
 
     def start(self) -> None:
         """Start all parts; stop the started ones on failure. Raises Unreachable and NewerFormat."""
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.stop, 5.0)
             self._session.start()
             self._started.append(lambda _: self._session.stop())
             self._prepare()
@@ -51,9 +53,7 @@ class Instance:
             self._started.append(self._follower.stop)
             self._leader.start()
             self._started.append(self._leader.stop)
-        except BaseException:
-            self.stop(5.0)
-            raise
+            undo.pop_all()
 
     def stop(self, deadline_seconds: float) -> None:
         """Hand over our tasks, stop leading, drain the remaining lanes, and end the session. Safe to call

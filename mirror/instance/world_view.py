@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
 from mirror.coordination.operations.outcome_store import OutcomeStore
@@ -314,15 +315,11 @@ class WorldView:
         return _with(world, due=frozenset(due))
 
     def _observe(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
-        left = self._tries.pop(source) - 1
-        try:
+        report = None
+        with Bulkhead(partial(self._note_unobserved, source, self._tries.pop(source) - 1)):
             wanted = wanted_of(world, sources, source)
             report = self._planning.providers.of(source).loads(source.cluster, wanted)
-        except Exception as error:  # noqa: BLE001 - no observation; placed partitions stay
-            if left > 0:
-                self._tries[source] = left
-            else:
-                _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
+        if report is None:
             return
         groups = [group for group in world.groups if sources.of[group] == source]
         if self._memory.note(source, report, now, [partitions_of(world, group) for group in groups]):
@@ -331,6 +328,13 @@ class WorldView:
         if len(self._memory.before(source, now + 1)) >= NEWEST:
             self._observed[source] = Observed(report, now)
             self._waiting += groups
+
+    def _note_unobserved(self, source: LoadSource, left: int, error: Exception) -> None:
+        """Try again, or go without an observation: placed partitions stay."""
+        if left > 0:
+            self._tries[source] = left
+        else:
+            _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
 
     def preview(self, request: RebalanceRequest) -> Decision:
         """Return the changes that the request would make to its group now. Only clusters of the group are

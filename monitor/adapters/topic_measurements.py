@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 import fastavro
@@ -15,6 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_afte
 
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings
+from mirror.bulkheads import Bulkhead
 from mirror.errors import AnalyticsError, TimedOut, Unreachable
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
@@ -237,17 +239,19 @@ class TopicMeasurements:
             self._next[number] = max(self._next[number], offset)  # no records before the end
             return
         self._next[number] = offset + 1
-        try:
+        with Bulkhead(partial(self._note_left_out, number, offset)):
             row = fastavro.schemaless_reader(io.BytesIO(message.value() or b""), self._schema, None)
             assert isinstance(row, dict)
             self._rows.add(row)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one record
-            if not self._has_left_out:
-                self._has_left_out = True
-                _log.warning(
-                    "invalid measurement records skipped",
-                    topic=self._topic,
-                    partition=number,
-                    offset=offset,
-                    reason=str(error) or type(error).__name__,
-                )
+
+    def _note_left_out(self, partition: int, offset: int, error: Exception) -> None:
+        """Log the first invalid record."""
+        if not self._has_left_out:
+            self._has_left_out = True
+            _log.warning(
+                "invalid measurement records skipped",
+                topic=self._topic,
+                partition=partition,
+                offset=offset,
+                reason=str(error) or type(error).__name__,
+            )

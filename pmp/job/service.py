@@ -134,7 +134,7 @@ class PmpService:
         try:
             while not self._stopped.wait(_TICK_SECONDS):
                 self._tick()
-        except Exception as error:  # noqa: BLE001 top of a service loop
+        except Exception as error:  # noqa: BLE001 - top of a service loop
             self._ended_by(error)
         finally:
             list(self._pool.map(self._end, list(self._running)))

@@ -13,8 +13,8 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from headrace.demo.processes import FIRST_REST_PORT
-from headrace.demo.scenario import INSTANCES
+from headrace_dev.demo.processes import FIRST_REST_PORT
+from headrace_dev.demo.scenario import INSTANCES
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA, free_offset
 
@@ -33,7 +33,7 @@ class Demo:
         offset = free_offset(range(-1000, 400), rest)
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "demo", "--port-offset", str(offset)],
+                [sys.executable, "-m", "headrace_dev", "demo", "--port-offset", str(offset)],
                 cwd=folder,
                 env={**os.environ, **QUICK_JAVA, MARK: self.mark},
                 stdout=log,

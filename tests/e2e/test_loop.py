@@ -27,7 +27,8 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.demo.watch import moves_of, plan_of
+from headrace_dev.demo.watch import moves_of, plan_of
+from stack.jars.spark import job_environment
 from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotServer
 from stack.process.managed_process import ManagedProcess
@@ -170,9 +171,8 @@ class Loop:
         """Run a command within the context; it must not exit earlier."""
         name = "-".join(arguments[:2])
         command = [sys.executable, "-m", "headrace", *arguments]
-        process = ManagedProcess(
-            name, command, self._environment, self.folder / f"{name}.log", grace_seconds=60
-        )
+        environment = {**self._environment, **(job_environment() if name == "pmp-run" else {})}
+        process = ManagedProcess(name, command, environment, self.folder / f"{name}.log", grace_seconds=60)
         process.start()
         try:
             yield process

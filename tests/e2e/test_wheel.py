@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,7 +30,7 @@ IN_THE_WAY = ("api", "mirror", "monitor", "pinot", "stack")
 class Installed:
     """An environment with one wheel and its dependencies."""
 
-    def __init__(self, wheel: Path, folder: Path) -> None:
+    def __init__(self, wheel: Path, folder: Path, *others: Path) -> None:
         self.wheel = wheel
         self.folder = folder
         self.python = folder / "bin" / "python"
@@ -38,8 +39,9 @@ class Installed:
         self.packages = folder / "lib" / version / "site-packages"
         # Without their .pth files, which would add the checkout installed there too.
         (self.packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(self.packages)
+        for each in (wheel, *others):
+            with zipfile.ZipFile(each) as archive:
+                archive.extractall(self.packages)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the Python of the environment outside of the checkout."""
@@ -59,11 +61,11 @@ class Installed:
         )
 
 
-def built(kind: str, folder: Path) -> Path:
-    """Build and return a wheel of this checkout."""
+def built(kind: str, folder: Path, project: Path = ROOT) -> Path:
+    """Build and return a wheel of a project of this checkout."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=ROOT,
+        cwd=project,
         env=os.environ | {"HEADRACE_WHEEL": kind},
         capture_output=True,
         timeout=PATIENCE_SECONDS,
@@ -117,6 +119,29 @@ def test_machine_code_of_other_sources_is_not_used(installed: Installed, tmp_pat
     with (other.packages / "headrace/wings/mirror/errors.py").open("a") as source:
         source.write("# changed\n")
     assert "data plane interpreted" in other.run("-m", "headrace", "--version").stdout
+
+
+def test_a_wheel_has_no_servers_and_no_demo(installed: Installed) -> None:
+    assert installed.run("-c", "import headrace, headrace_dev").returncode == 1
+    assert installed.run("-c", "import headrace, stack; assert not stack.OF_SOMEBODY_ELSE").returncode == 1
+    assert installed.run("-m", "headrace", "stack", "status").returncode == 2
+
+
+def test_the_second_wheel_adds_the_servers_and_takes_no_other_name(
+    installed: Installed, tmp_path: Path
+) -> None:
+    second = built("", tmp_path / "wheel", ROOT / "headrace_dev")
+    with zipfile.ZipFile(second) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert {name.partition("/")[0] for name in names} == {"headrace", "headrace_dev"}
+    with zipfile.ZipFile(installed.wheel) as archive:
+        assert not names & set(archive.namelist())
+    both = Installed(installed.wheel, tmp_path / "env", second)
+    done = both.run("-m", "headrace_dev", "stack", "status", "--home", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    assert {server["state"] for server in json.loads(done.stdout)["servers"]} == {"down"}
+    page = both.run("-m", "headrace_dev", "reference", "errors")
+    assert page.stdout == (ROOT / "docs/errors.md").read_text(encoding="utf-8"), page.stderr
 
 
 def test_an_installed_headrace_serves_and_copies(

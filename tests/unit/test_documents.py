@@ -18,8 +18,9 @@ from typer.core import TyperGroup
 
 from bench.__main__ import names
 from headrace.__main__ import app
-from headrace.reference.of_metrics import described
 from headrace.settings import HeadraceSettings
+from headrace_dev.__main__ import app as development_app
+from headrace_dev.reference.of_metrics import described
 from mirror.coordination.stores import znodes
 from tests.situations import SITUATIONS, situations_on
 from tests.unit.test_worked_examples import examples, hunks_of
@@ -27,18 +28,29 @@ from tests.unit.test_worked_examples import examples, hunks_of
 pytestmark = pytest.mark.long
 
 ROOT: Final = Path(__file__).parents[2]
-WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
+WINGS: Final = (
+    "mirror",
+    "librdkafka",
+    "pinot",
+    "pmp",
+    "assigner",
+    "monitor",
+    "api",
+    "headrace",
+    "headrace_dev",
+    "stack",
+)
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES: Final = sorted([*(ROOT / name for name in ROOT_PAGES), *(ROOT / "docs").rglob("*.md")])
 SOURCES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
 
 _ROOTS: Final = "|".join(HeadraceSettings.model_fields)
-_COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])headrace ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
+_COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])(headrace(?:-dev)?) ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
 _OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
 _TOPICS: Final = {"mirror.orders", "mirror.clicks"}
 """Topics of the quickstart, which look like settings."""
-_METRIC: Final = re.compile(r"`(headrace_[a-z_]+)")
+_METRIC: Final = re.compile(r"`(headrace_(?!dev\b)[a-z_]+)")
 _FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
 _ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
 _FILE: Final = re.compile(rf"(?<![\w./-])((?:{_FOLDERS}|{_ROOMS})/[\w/-]+\.(?:py|md|sh|yaml))\b")
@@ -65,14 +77,14 @@ def found(pattern: re.Pattern[str], files: Iterable[Path]) -> Iterator[tuple[str
 
 
 @cache
-def every_command() -> Any:
+def every_command(program: str) -> Any:
     """Return the command line as a Click command; creating it takes 30 ms."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(development_app() if program == "headrace-dev" else app)
 
 
-def complaint(words: list[str], options: list[str]) -> str:
+def complaint(words: list[str], options: list[str], program: str = "headrace") -> str:
     """Return the problem of a command line; empty if none."""
-    command = every_command()
+    command = every_command(program)
     while isinstance(command, TyperGroup) and words:
         if words[0] not in command.commands:
             return f"no command {words[0]}"
@@ -99,12 +111,13 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def test_every_command_that_is_named_exists_with_its_options() -> None:
     named = [
-        (where, match[0].strip(), complaint(match[1].split(), _OPTION.findall(match[2])))
+        (where, match[0].strip(), complaint(match[2].split(), _OPTION.findall(match[3]), match[1]))
         for where, match in found(_COMMAND, [*PAGES, *SOURCES])
     ]
     assert len(named) > 60
     assert [one for one in named if one[2]] == []
     assert complaint(["surgeon"], []) == "no command surgeon"
+    assert complaint(["stack"], []) == "no command stack"
     assert complaint(["pmp", "run"], ["--nothing"]) == "no option --nothing"
 
 

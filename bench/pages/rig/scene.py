@@ -16,10 +16,18 @@ from typing import Any, Final
 
 from headrace.console.client import RestClient
 from headrace.console.durations import HOUR_MS
-from headrace.demo.processes import DemoProcesses
-from headrace.demo.scenario import INSTANCES, KEPT, OBJECTIVE_MS, TOPICS, Rates, shifted_rates, usual_rates
-from headrace.demo.watch import Watch
 from headrace.settings import load_settings
+from headrace_dev.demo.processes import DemoProcesses
+from headrace_dev.demo.scenario import (
+    INSTANCES,
+    KEPT,
+    OBJECTIVE_MS,
+    TOPICS,
+    Rates,
+    shifted_rates,
+    usual_rates,
+)
+from headrace_dev.demo.watch import Watch
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
 from mirror.model.metrics import MirrorMetric

@@ -58,6 +58,7 @@ def run(config: Config = None) -> None:
     from mirror.adapters.system_clock import SystemClock
     from pinot.tables import PARTITION_METRICS
     from pmp.adapters.checkpoint_locks import CheckpointLocks
+    from pmp.job.connectors import connectors
     from pmp.job.metrics import JobMetrics
     from pmp.job.service import PmpService
     from pmp.job.session import close_session, open_unless_stopping
@@ -74,7 +75,7 @@ def run(config: Config = None) -> None:
     structlog.get_logger(__name__).info(
         "starting Spark, may take several seconds", log=job.written_log or None
     )
-    session = open_unless_stopping(job, _spark_jars(settings), stopping)
+    session = open_unless_stopping(job, connectors(job), stopping)
     if session is None:
         return
 
@@ -254,22 +255,6 @@ def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
             f"no cluster named {alias}", advice=f"configured clusters: {', '.join(sorted(settings.clusters))}"
         )
     return settings.clusters[alias]
-
-
-def _spark_jars(settings: HeadraceSettings) -> list[str]:
-    """Return the connector jars if we start Spark ourselves; spark-submit supplies its own."""
-    import os
-
-    if not settings.pmp.job.master:
-        return []
-    from stack.jars.jar_sets import jar_files
-    from stack.jars.java import spark_environment
-
-    variables = spark_environment()
-    if not settings.pmp.job.master.startswith("local"):
-        del variables["SPARK_LOCAL_IP"]  # executors on other machines cannot reach a loopback address
-    os.environ.update(variables)
-    return [str(path) for path in jar_files("spark")]
 
 
 def _heed_stop_signals(stopping: threading.Event | None = None) -> threading.Event:

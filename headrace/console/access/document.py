@@ -14,7 +14,7 @@ PREFIX: Final = "HEADRACE_"
 CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
 DEFAULT_FILE: Final = Path("headrace.toml")
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
-"""Variable with an offset added to every default port, as in `headrace stack up --port-offset`."""
+"""Variable with an offset added to every default port, as in `headrace-dev stack up --port-offset`."""
 NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", TOKEN_VARIABLE})
 """Environment variables that have the prefix of settings but are not settings."""
 

@@ -14,7 +14,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -56,7 +56,8 @@ class RecordFile:
         """Write a new file in place of the former one, durably and atomically. Raises OSError."""
         draft = path.with_name(f"{path.name}.new")
         descriptor = disk.create(draft)
-        try:
+        with ExitStack() as undo:
+            undo.callback(_discard, disk, draft, descriptor)
             head = _FILE_HEAD.pack(_FILE_MARK, FORMAT)
             disk.write(descriptor, head + _sum_of(head), 0)
             file = cls(disk, descriptor, 0, _FILE_HEAD_SIZE)
@@ -64,11 +65,7 @@ class RecordFile:
                 file._write(payload)
             disk.sync(descriptor)
             disk.replace(draft, path)
-        except BaseException:
-            os.close(descriptor)
-            with suppress(OSError):
-                disk.remove(draft)
-            raise
+            undo.pop_all()
         return file
 
     @classmethod
@@ -180,3 +177,9 @@ def _has_intact_frame(data: bytes, at: int, index: int) -> bool:
 
 def _sum_of(data: bytes) -> bytes:
     return _SUM.pack(zlib.crc32(data))
+
+
+def _discard(disk: Disk, draft: Path, descriptor: int) -> None:
+    os.close(descriptor)
+    with suppress(OSError):
+        disk.remove(draft)

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 from mirror.adapters.embedded.store import EmbeddedStore
@@ -32,11 +33,10 @@ class EmbeddedSession(StoreSession):
     def start(self) -> None:
         """Open the store and the session. Raises the errors of `EmbeddedStore.open`."""
         self._store.open()
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._store.close)
             self.open()
-        except BaseException:
-            self._store.close()
-            raise
+            undo.pop_all()
         self._on_state(SessionState.CONNECTED)
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ import errno
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 from mirror.adapters.embedded.disk import Disk
 from mirror.adapters.embedded.lock import FolderLock
 from mirror.adapters.embedded.record_file import RecordFile, read_frames
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.store.codec import (
     decode_command,
     decode_state,
@@ -107,20 +109,19 @@ class EmbeddedStore:
         folder that cannot be used.
         """
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock.take(self._holder)
-            self._recover()
-            for session in sorted(self._replica.state.sessions):
-                self.submit(EndSession(session))  # our lock proves that its process has ended
+            with ExitStack() as undo:
+                undo.callback(self.close)
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._lock.take(self._holder)
+                self._recover()
+                for session in sorted(self._replica.state.sessions):
+                    self.submit(EndSession(session))  # our lock proves that its process has ended
+                undo.pop_all()
         except OSError as error:
-            self.close()
             raise ConfigError(
                 f"cannot use {self._folder} for the state of the service: {error.strerror or error}",
                 advice="set mirror.state_directory to a folder that this user can write",
             ) from error
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """Close the file and release the folder. Idempotent."""
@@ -260,10 +261,9 @@ class EmbeddedStore:
 
 
 def _call(watch: Watch) -> None:
-    try:
+    """Call a watch, which must not fail the write that fired it."""
+    with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
         watch()
-    except Exception:  # noqa: BLE001 - a watch must not fail the write that fired it
-        _log.exception("a watch of the coordination store failed")
 
 
 def read_state(folder: Path) -> State:

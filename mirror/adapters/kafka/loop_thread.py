@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 from mirror.adapters.system_clock import SystemClock
+from mirror.bulkheads import Bulkhead
 from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, TimedOut
 
@@ -60,10 +61,8 @@ class LoopThread:
 
     def _guard(self, step: Callable[[], object]) -> None:
         """Run a step and log its exceptions, so that requests to other clusters continue."""
-        try:
+        with Bulkhead(lambda _: _log.exception("%s: a step failed", self._name)):
             step()
-        except Exception:  # noqa: BLE001 - logged; it affects one request only
-            _log.exception("%s: a step failed", self._name)
 
 
 def _settle(promise: Promise[_T], answer: Future[_T]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -35,12 +36,10 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
     request = next((one for one in world.requests if isinstance(one, ApplyRequest)), None)
     if request is None:
         return None
-    try:
+    failures: list[Exception] = []
+    with Bulkhead(failures.append, through=(Unreachable, CoordinationError)):
         return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
-    except (Unreachable, CoordinationError):
-        raise
-    except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-        return Application(request, failure=error)
+    return Application(request, failure=failures[0])
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:

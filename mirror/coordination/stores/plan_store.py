@@ -16,11 +16,13 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores import znodes
 from mirror.errors import (
     AlreadyExists,
@@ -232,17 +234,15 @@ class PlanStore:
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
         """Return unreadable parts; their groups are planned again, which rewrites the parts."""
-        found = []
+        found: list[Part] = []
+
+        def omit(part: Part, name: str, error: Exception) -> None:
+            _log.error("part omitted from the plan", group=part[0], document=name, reason=damage_of(error))
+            found.append(part)
+
         for part, name in wanted:
-            try:
+            with Bulkhead(partial(omit, part, name), through=(Unreachable, CoordinationError)):
                 self._read_parts([(part, name)])
-            except (Unreachable, CoordinationError):
-                raise
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one part of the plan
-                _log.error(
-                    "part omitted from the plan", group=part[0], document=name, reason=damage_of(error)
-                )
-                found.append(part)
         return found
 
     def _read_parts(self, wanted: list[tuple[Part, str]]) -> list[TaskPlacement]:

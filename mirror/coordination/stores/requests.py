@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores import znodes
 from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model import bounds
@@ -196,10 +197,10 @@ def _path(request: Request) -> str:
 
 def _read_request(path: str, data: bytes) -> Request:
     identity = path.rpartition("/")[2]
-    try:
+    failures: list[Exception] = []
+    with Bulkhead(failures.append):
         return from_document(identity, znodes.decode(data, path))
-    except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-        return DamagedRequest(identity, damage_of(error), GroupName(""))
+    return DamagedRequest(identity, damage_of(failures[0]), GroupName(""))
 
 
 def to_document(request: PlacementRequest) -> dict[str, Any]:

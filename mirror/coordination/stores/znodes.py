@@ -55,6 +55,7 @@ from urllib.parse import quote, unquote
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.errors import DamagedState, InvalidRequest, NotFound, SessionLost, Unreachable, reason_of
 from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.documents import LARGEST, parsed
@@ -224,15 +225,16 @@ def change_each(
 
 
 def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
-    try:
+    """Return whether one transaction made the changes; if it failed, each key is retried alone."""
+
+    def failed(error: Exception) -> None:
+        _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
+
+    with Bulkhead(failed, through=(Unreachable, SessionLost)):
         if changes:
             nodes.change_together(changes)
-    except (Unreachable, SessionLost):
-        raise
-    except Exception as error:  # noqa: BLE001 - each key is retried alone, which reports the error
-        _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
-        return False
-    return True
+        return True
+    return False
 
 
 def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:

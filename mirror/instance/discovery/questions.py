@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from mirror.bulkheads import settle
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import Busy
 from mirror.model.clusters import is_address
@@ -116,14 +117,15 @@ class ClusterRequests:
     def _carry_out(
         self, key: tuple[str, ClusterRef], question: _Pending[_T], ask: Callable[[TopicAdmin], _T]
     ) -> None:
-        try:
-            result = ask(self._admin_of(key[1]))
-        except Exception as error:  # noqa: BLE001 - never raised: a failing cluster is omitted
-            self._end(key)
-            question.set_exception(error)
-        else:
-            self._end(key)
-            question.set_result(result)
+        """Answer the question, with the error if it fails: a failing cluster is omitted."""
+
+        def answer() -> _T:
+            try:
+                return ask(self._admin_of(key[1]))
+            finally:
+                self._end(key)
+
+        settle(question, answer)
 
     def _end(self, key: tuple[str, ClusterRef]) -> None:
         with self._lock:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.routing.routes import Route, RouteJudge, RouteVerdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
@@ -159,11 +161,9 @@ class RouteWatch:
             if reason := self._topic_discovery.refusal(one):
                 failed[one.name] = reason
                 continue
-            try:
+            with Bulkhead(partial(_note_reason, failed, one.name)):
                 known = one.source in look.topics
                 selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)
-            except Exception as error:  # noqa: BLE001 - bulkhead around one datastream
-                failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)
         waiting = self._waiting(good, selected, verdict, look)
@@ -204,3 +204,7 @@ def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
 def copied_of(datastream: Datastream, written: Written) -> tuple[str, ...]:
     """Return the topics that a datastream selects among those that its group copies."""
     return datastream.selection.choose(written.get(datastream.group, ()))
+
+
+def _note_reason(failed: dict[DatastreamName, str], name: DatastreamName, error: Exception) -> None:
+    failed[name] = reason_of(error)

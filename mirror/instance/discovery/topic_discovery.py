@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.discovery import Shortfall, TopicWork
 from mirror.coordination.matching import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
 from mirror.coordination.stores.problems import reason_of
@@ -94,15 +96,13 @@ class TopicDiscovery:
     def ensure_own_topics(self) -> None:
         """Create the service's topics; failed ones are retried by the next call."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
-            try:
+            with (
+                suppress(CallPending),
+                Bulkhead(partial(_log_not_created, cluster, name), through=(CallPending,)),
+            ):
                 adjustments = self._background_calls.ask(
                     _topics_at(cluster), name, partial(self._create_own, cluster, topic)
                 )
-            except CallPending:
-                continue
-            except Exception as error:  # noqa: BLE001 - bulkhead around one topic
-                _log.warning("cannot create topic", topic=name, cluster=cluster, reason=reason_of(error))
-            else:
                 for sentence in adjustments:
                     _log.warning("topic setting rejected", cluster=cluster, difference=sentence)
                 del self._own_topics[name]
@@ -299,16 +299,16 @@ class TopicDiscovery:
         """Request the hidden topics; the previous result stays until there is a new one."""
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
+        failed = partial(_log.info, "cannot check missing topics", cluster=source)
         try:
-            found = self._background_calls.ask(
-                f"discovery at {source}", f"hidden from {datastream.name}", job
-            )
+            with Bulkhead(lambda error: failed(reason=reason_of(error)), through=(CallPending,)):
+                found = self._background_calls.ask(
+                    f"discovery at {source}", f"hidden from {datastream.name}", job
+                )
+                return _Hidden(names, now, found)
         except CallPending:
             return replace(before, found=before.found & names)
-        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
-            _log.info("cannot check missing topics", cluster=source, reason=reason_of(error))
-            return _Hidden(names, now, before.found & names)
-        return _Hidden(names, now, found)
+        return _Hidden(names, now, before.found & names)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
         """Return a sentence for each setting of destination topics that differs from the setting of a new
@@ -324,36 +324,38 @@ class TopicDiscovery:
         self._identity_requested_at[cluster] = now
         key = f"identity of {cluster}"
         try:
-            self._identities[cluster] = self._background_calls.ask(
-                f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
-            )
+            with Bulkhead(partial(self._note_nameless, cluster), through=(CallPending,)):
+                self._identities[cluster] = self._background_calls.ask(
+                    f"discovery at {cluster}", key, self._admin_of(cluster).cluster_id
+                )
+                self._nameless.pop(cluster, None)
         except CallPending:
             del self._identity_requested_at[cluster]
-        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
-            reason = reason_of(error)
-            if self._nameless.get(cluster) != reason:
-                _log.info("cannot read cluster id", cluster=cluster, reason=reason)
-            self._nameless[cluster] = reason
-        else:
-            self._nameless.pop(cluster, None)
+
+    def _note_nameless(self, cluster: ClusterRef, error: Exception) -> None:
+        reason = reason_of(error)
+        if self._nameless.get(cluster) != reason:
+            _log.info("cannot read cluster id", cluster=cluster, reason=reason)
+        self._nameless[cluster] = reason
 
     def _ask(self, cluster: ClusterRef, now: float) -> None:
         self._requested_at[cluster] = now
         try:
-            found = self._background_calls.ask(
-                f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
-            )
+            with Bulkhead(partial(self._note_failure, cluster), through=(CallPending,)):
+                found = self._background_calls.ask(
+                    f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
+                )
+                self._problems.pop(cluster, None)
+                if found != self._topics.get(cluster):  # the same object means no change
+                    self._topics[cluster] = found
         except CallPending as error:
             del self._requested_at[cluster]
             if cluster not in self._problems:  # the earlier problem is the better reason
                 self._note_problem(cluster, error)
-        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
-            self._topics.pop(cluster, None)
-            self._note_problem(cluster, error)
-        else:
-            self._problems.pop(cluster, None)
-            if found != self._topics.get(cluster):  # the same object means no change
-                self._topics[cluster] = found
+
+    def _note_failure(self, cluster: ClusterRef, error: Exception) -> None:
+        self._topics.pop(cluster, None)
+        self._note_problem(cluster, error)
 
     def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
         reason, before = reason_of(error), self._problems.get(cluster)
@@ -365,3 +367,7 @@ class TopicDiscovery:
 
 def _topics_at(cluster: ClusterRef) -> str:
     return f"topics at {cluster}"
+
+
+def _log_not_created(cluster: ClusterRef, topic: str, error: Exception) -> None:
+    _log.warning("cannot create topic", topic=topic, cluster=cluster, reason=reason_of(error))

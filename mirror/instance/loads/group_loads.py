@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.planning import World, groups_to_plan
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import LoadsPending
@@ -76,14 +78,16 @@ class LoadGathering:
             pause = self._refresh_seconds if is_known else min(_FIRST_SECONDS, self._refresh_seconds)
             if now - self._refreshed.get(source, -math.inf) < pause:
                 continue
-            try:
-                report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
-            except LoadsPending:
-                continue  # the next call gets them
-            except Exception:  # noqa: BLE001 - the watch reports it; known loads stay
-                self._refreshed[source] = now
-                continue
-            self._refreshed[source] = now
+            with suppress(LoadsPending):  # the next call gets them
+                self._refresh(source, world, sources, now)
+
+    def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
+        """Read the loads of a source. If that fails, the watch reports it, and known loads stay."""
+        report = None
+        with Bulkhead(lambda _: None, through=(LoadsPending,)):
+            report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
+        self._refreshed[source] = now
+        if report is not None:
             self._memory.newest.note(source, report, self._clock.now_ms())
 
     def gather(

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -82,18 +83,20 @@ class WaitingAges:
     def _ask(self, cluster: ClusterRef, places: Mapping[TopicPartition, int], now: float) -> None:
         self._next[cluster] = now + _PAUSE_SECONDS
         job = partial(_waiting, places=places)
-        try:
-            queries, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
-        except CallPending:
-            del self._next[cluster]
-        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
+
+        def failed(error: Exception) -> None:
             self._next[cluster] = now + _FAILED_SECONDS
             _log.info(
                 "cannot read record ages", cluster=cluster, partitions=len(places), reason=reason_of(error)
             )
-        else:
-            for place, offset in queries.items():
-                self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
+
+        try:
+            with Bulkhead(failed, through=(CallPending,)):
+                queries, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
+                for place, offset in queries.items():
+                    self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
+        except CallPending:
+            del self._next[cluster]
 
 
 def _waiting(

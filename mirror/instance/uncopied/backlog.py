@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
@@ -61,13 +62,17 @@ class Backlog:
         source, group = route
         job = partial(_positions, group=group, partitions=partitions)
         self._requested_at[route] = now
+        positions: Mapping[TopicPartition, SourcePosition] | None = None
         try:
-            self._known[route] = self._topic_discovery.ask(source, f"positions of {group}", job)
+            with Bulkhead(partial(_log_failure, route), through=(CallPending,)):
+                positions = self._topic_discovery.ask(source, f"positions of {group}", job)
         except CallPending:
             del self._requested_at[route]
-        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
+            return
+        if positions is None:
             self._known.pop(route, None)
-            _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))
+        else:
+            self._known[route] = positions
 
 
 def positions_of(
@@ -80,13 +85,15 @@ def positions_of(
     found: dict[LaneKey, SourcePosition] = {}
     for (source, group), keys in routes.items():
         job = partial(_positions, group=group, partitions=list(keys)[:_MOST_PARTITIONS])
-        try:
+        with Bulkhead(partial(_log_failure, (source, group))):
             answer = topic_discovery.ask(source, f"backlog of {group}", job)
-        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
-            _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))
-        else:
             found |= {keys[place]: one for place, one in answer.items() if place in keys}
     return found
+
+
+def _log_failure(route: Route, error: Exception) -> None:
+    source, group = route
+    _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))
 
 
 def _positions(

@@ -15,6 +15,7 @@ import pytest
 from mirror.errors import HeadraceError
 from pinot.client import PinotClient
 from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC, Sample
+from stack.jars.spark import job_environment
 from stack.kafka import KafkaCluster
 from stack.pinot import PinotServer
 from stack.process.managed_process import ManagedProcess
@@ -91,7 +92,7 @@ class World:
         self.client = PinotClient(pinot_settings(pinot))
         config = str(_config(folder, self.kafkas, pinot))
         command = [sys.executable, "-m", "headrace", "pmp", "run", "--config", config]
-        self.job = ManagedProcess("pmp", command, log_file=folder / "pmp.log")
+        self.job = ManagedProcess("pmp", command, job_environment(), folder / "pmp.log")
 
     def count(self, table: str = "partitionMetrics", what: str = "count(*)") -> int:
         """Return the result of a query; -1 while Pinot does not respond."""

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from stack.jars.spark import job_environment
 from tests.metrics_data import fresh_name
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair, NewKafka
@@ -49,6 +50,7 @@ class Job:
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "pmp", "run", "--config", str(config)],
+                env={**os.environ, **job_environment()},
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

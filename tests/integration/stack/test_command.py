@@ -1,4 +1,4 @@
-"""Run `headrace stack …` like an operator."""
+"""Run `headrace-dev stack …` like an operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.running import QUICK_JAVA, free_offset
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
-_HEADRACE = str(Path(sys.executable).with_name("headrace"))
+_HEADRACE = str(Path(sys.executable).with_name("headrace-dev"))
 
 
 class Command:
@@ -290,7 +290,7 @@ def test_logs_are_followed(command: Command) -> None:
     [
         (["up", "kafka"], "zookeeper, source, destination, pinot"),
         (["down", "kafka"], "'kafka'"),
-        (["logs", "pinot"], "headrace stack up pinot"),
+        (["logs", "pinot"], "headrace-dev stack up pinot"),
     ],
 )
 def test_wrong_requests_fail_in_one_line(command: Command, arguments: list[str], says: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from promql_parser import parse
 
 from deploy.grafana.boards import BOARDS, FOLDER, text_of
-from headrace.reference.of_metrics import described
+from headrace_dev.reference.of_metrics import described
 from pinot.tables import PartitionMetric
 
 EXPORTED: Final = {one.name for metrics in described().values() for one in metrics}

@@ -15,8 +15,8 @@ from jsonschema_rs import validator_for
 from api.access.origins import check_origin
 from deploy.helm.render import CHART, MANIFESTS, can_render, digest, lint, rendered
 from headrace.process.access import service_names
-from headrace.reference.of_metrics import described
 from headrace.settings import HeadraceSettings, load_settings
+from headrace_dev.reference.of_metrics import described
 from mirror.errors import ConfigError, Forbidden
 from tests.unit.pmp.test_kubernetes import complaints
 

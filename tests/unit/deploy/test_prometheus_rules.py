@@ -10,7 +10,7 @@ import pytest
 import yaml
 from promql_parser import parse
 
-from headrace.reference.of_metrics import described
+from headrace_dev.reference.of_metrics import described
 from monitor.alerts.catalogue import CATALOGUE
 from tests import promtool
 

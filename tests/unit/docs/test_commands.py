@@ -17,31 +17,36 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.__main__ import app
+from headrace_dev.__main__ import app as development_app
 from tests.documented import LOADS_CSV, ONLY_PARSED, Documented, documented_commands
 from tests.documented import ROOT as REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 
 COMMANDS: Final = documented_commands()
 HERE: Final = [one for one in COMMANDS if not one.needs_service and not one.only_parsed_because]
-ROOT: Final[Any] = typer.main.get_command(app)
+PROGRAMS: Final[dict[str, Any]] = {
+    "headrace": typer.main.get_command(app),
+    "headrace-dev": typer.main.get_command(development_app()),
+}
 OPERATORS: Final = {">", ">>", "|", "&&", "||", ";", "&"}
 
 
-def arguments_of(command: Documented) -> list[str]:
-    """Return the arguments that the shell passes; a comment, a redirection or a pipe ends them."""
+def words_of(command: Documented) -> list[str]:
+    """Return the program and the arguments that the shell passes; a comment, a redirection or a pipe ends
+    them."""
     taken = []
     for word in shlex.split(command.line, comments=True):
         if word in OPERATORS:
             break
         taken.append(word)
-    first = next(at for at, word in enumerate(taken) if word.endswith(("headrace", "make")))
-    return taken[first + 1 :]
+    first = next(at for at, word in enumerate(taken) if Path(word).name in (*PROGRAMS, "make"))
+    return [Path(taken[first]).name, *taken[first + 1 :]]
 
 
-def parse(arguments: list[str]) -> None:
+def parse(program: str, *given: str) -> None:
     """Parse the arguments. Raises the usage errors of the command line."""
-    command, context = ROOT, None
-    name: str | None = "headrace"
+    command, context, arguments = PROGRAMS[program], None, list(given)
+    name: str | None = program
     while True:
         context = command.make_context(name, list(arguments), parent=context)
         if not isinstance(command, TyperGroup) or not (rest := [*context._protected_args, *context.args]):
@@ -61,7 +66,7 @@ def test_every_command_parses_with_its_options() -> None:
         if not command.words.startswith("make"):
             try:
                 with suppress(typer.Exit):  # raised by --version
-                    parse(arguments_of(command))
+                    parse(*words_of(command))
             except typer.TyperException as error:
                 wrong.append((command, str(error)))
     assert wrong == []
@@ -70,14 +75,14 @@ def test_every_command_parses_with_its_options() -> None:
 def test_what_does_not_parse_is_found() -> None:
     for words in (["surgeon"], ["datastream", "pause"], ["datastream", "list", "--nothing"]):
         with pytest.raises(typer.TyperException):
-            parse(words)
+            parse("headrace", *words)
 
 
 def test_every_target_of_make_exists() -> None:
     targets = set(
         re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    asked = {arguments_of(one)[0] for one in COMMANDS if one.words.startswith("make")}
+    asked = {words_of(one)[1] for one in COMMANDS if one.words.startswith("make")}
     assert asked
     assert asked <= targets
 

@@ -82,13 +82,23 @@ def site(serve: Serve) -> Site:
 @pytest.fixture
 def headrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Headrace:
     """Return a function that runs `headrace` with these arguments in this process."""
+    return in_this_process(main, "headrace", monkeypatch, capsys)
+
+
+def in_this_process(
+    program: Callable[[], None],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Headrace:
+    """Return a function that runs a program with these arguments in this process."""
     monkeypatch.setenv("COLUMNS", "1000")
 
     def run(*arguments: str) -> Shown:
-        monkeypatch.setattr(sys, "argv", ["headrace", *arguments])
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            program()
         return Shown(int(ended.value.code or 0), *capsys.readouterr())
 
     return run

@@ -38,7 +38,6 @@ def test_there_are_the_commands_that_the_documents_name() -> None:
         "events",
         "monitor",
         "audit",
-        "stack",
         "config",
         "pinot",
         "pmp",

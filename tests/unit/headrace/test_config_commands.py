@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from headrace.reference.example import example_settings
-from headrace.reference.of_settings import sections
+from headrace.reference.sections import sections
 from headrace.settings import load_settings
 from tests.unit.headrace.conftest import Headrace, Write
 

@@ -30,7 +30,7 @@ def test_a_bug_keeps_its_traceback() -> None:
 
 @pytest.mark.parametrize(
     ("module", "extra"),
-    [("pyspark.sql", "pmp"), ("ortools", "assigner"), ("pinotdb", "pinot"), ("psutil", "stack")],
+    [("pyspark.sql", "pmp"), ("ortools", "assigner"), ("pinotdb", "pinot"), ("matplotlib", "plots")],
 )
 def test_a_missing_extra_is_named_with_the_packages_that_it_stands_for(module: str, extra: str) -> None:
     told = explain(ModuleNotFoundError("missing", name=module))

@@ -70,7 +70,7 @@ NewClient = Callable[..., Client]
 
 def test_nobody_there_is_unreachable_and_leaves_nothing_running() -> None:
     nodes = ZooKeeper(ZooKeeperSettings(servers=f"127.0.0.1:{free_ports(1)[0]}", connect_timeout_seconds=1.0))
-    with pytest.raises(Unreachable, match="headrace stack up zookeeper"):
+    with pytest.raises(Unreachable, match="headrace-dev stack up zookeeper"):
         nodes.start()
     nodes.stop()
 

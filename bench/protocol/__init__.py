@@ -1,0 +1,1 @@
+"""Costs of the bytes of the protocol."""

@@ -1,0 +1,71 @@
+"""The tables and keys of the settings file, from the settings classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from headrace.settings import HeadraceSettings
+
+
+class Section(NamedTuple):
+    """A table of the file: its path, in which NAME stands for any name, its purpose, and its keys."""
+
+    path: str
+    meaning: str
+    keys: Mapping[str, FieldInfo]
+
+
+def sections() -> Iterator[Section]:
+    """Yield every table, each before its subtables."""
+    for name, field in HeadraceSettings.model_fields.items():
+        model = _model_of(field)
+        if model is not None:
+            yield from _sections(f"{name}.NAME" if _is_mapping(field) else name, model)
+
+
+def _sections(path: str, model: type[BaseModel]) -> Iterator[Section]:
+    keys: dict[str, FieldInfo] = {}
+    nested: list[tuple[str, type[BaseModel]]] = []
+    for name, field in model.model_fields.items():
+        inner = _model_of(field)
+        if inner is None:
+            keys[name] = field
+        else:
+            nested.append((f"{path}.{name}.NAME" if _is_mapping(field) else f"{path}.{name}", inner))
+    yield Section(path, " ".join((model.__doc__ or "").split()), keys)
+    for inner_path, inner in nested:
+        yield from _sections(inner_path, inner)
+
+
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
+    for candidate in (field.annotation, *get_args(field.annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _is_mapping(field: FieldInfo) -> bool:
+    return str(field.annotation).startswith("dict")
+
+
+def default_of(field: FieldInfo) -> Any:
+    """Return the default of a key."""
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def toml_text(value: object) -> str:
+    """Format a value as TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def meaning_of(field: FieldInfo) -> str:
+    """Return the description of a key on one line, escaped for a table."""
+    return " ".join((field.description or "").split()).replace("|", "\\|")

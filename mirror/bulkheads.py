@@ -1,0 +1,47 @@
+"""Isolation of failures: a failing datastream, request, lane or message affects no other one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class Bulkhead:
+    """Context manager that passes exceptions of its block to `on_failure` instead of raising them.
+
+    Raises exceptions that terminate the process (KeyboardInterrupt, SystemExit), and those of `through`.
+    """
+
+    __slots__ = ("_on_failure", "_through")
+
+    def __init__(
+        self, on_failure: Callable[[Exception], object], through: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self._on_failure = on_failure
+        self._through = through
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> bool:
+        """Return whether the exception is handled."""
+        if not isinstance(error, Exception) or isinstance(error, self._through):
+            return False
+        self._on_failure(error)
+        return True
+
+
+def settle(answer: Future[_T], call: Callable[[], _T]) -> None:
+    """Set the result of a call, or its exception, which the waiting thread raises."""
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
