@@ -162,7 +162,7 @@ class Services:
     is_certificate_readable: Callable[[], bool] = lambda: True
     """Returns whether new connections can use the current certificate of REST."""
 
-    process: Callable[[], ProcessReport] = ProcessReport
+    process_report: Callable[[], ProcessReport] = ProcessReport
     """Returns the usage of its processes and its plug-ins."""
 
     @property

@@ -278,7 +278,9 @@ def _services(
         acting=MonitorActions(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
         problems=stores.problems,
         snapshot=running.snapshot,
-        process=ProcessReporter(UsageMeter(os.getpid(), clock.monotonic), PlugInNames(clock.monotonic)),
+        process_report=ProcessReporter(
+            UsageMeter(os.getpid(), clock.monotonic), PlugInNames(clock.monotonic)
+        ),
         events=control.events,
         clock=clock,
         plan=LatestPlan(stores.plans),

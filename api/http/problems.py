@@ -223,7 +223,8 @@ class RecordAnswer:
     @classmethod
     def of(cls, record: DataclassInstance, **fields: Any) -> Self:
         """Return the response for a value of the domain. `fields`: further ones, or with other values."""
-        found: Self = _adapter_of(cls).validate_python({**asdict(record), **fields})
+        kind: type[Any] = cls
+        found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
 
     @classmethod
@@ -244,7 +245,7 @@ class RecordAnswer:
 
 
 @cache
-def _adapter_of(kind: type) -> TypeAdapter[Any]:
+def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 

@@ -143,7 +143,9 @@ class Site:
                 self.health,
                 self.leader.memory,
             ).snapshot,
-            process=ProcessReporter(UsageMeter(os.getpid(), monotonic), PlugInNames(self.clock.monotonic)),
+            process_report=ProcessReporter(
+                UsageMeter(os.getpid(), monotonic), PlugInNames(self.clock.monotonic)
+            ),
             events=self.leader.events,
             clock=self.clock,
             plan=lambda: self.leader.stores.plans.read(NO_PLAN).plan,

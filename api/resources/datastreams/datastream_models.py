@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -402,11 +403,7 @@ class DatastreamAnswer(OptionFields):
             guarantee=typed["guarantee"],
             policies=PoliciesBody(**typed["policies"]),
             quota=QuotaBody(**typed["quota"]),
-            limits=LimitsBody(
-                min_tasks=limits.min_tasks,
-                max_tasks=limits.max_tasks,
-                max_partitions_per_task=limits.max_partitions_per_task,
-            ),
+            limits=LimitsBody(**asdict(limits)),
             objective=(
                 ObjectiveBody(milliseconds=objective.milliseconds, percentile=objective.percentile)
                 if objective
