@@ -9,8 +9,10 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_share
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
 from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
+from pinot.late_records import late_seconds
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
 from pinot.topic_latency import arrived, lateness, stale_by_topic
@@ -53,6 +55,27 @@ class PinotMeasurements:
         found = lateness(self._client, when, ages, together)
         late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}
         return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
+        """Return the late records of topics of the sources since that time, each by the upper bound of its
+        bucket. Raises Unreachable, AnalyticsError."""
+        now_ms = self._clock.now_ms()
+        groups = sorted({source.group for source in sources})
+        rows = late_seconds(
+            self._client, TimeRange.up_to(now_ms, max(now_ms - since_ms, 1)), groups, least_ms
+        )
+        spans: dict[tuple[Source, str], list[LateSpan]] = {}
+        newest: dict[tuple[Source, str], tuple[int, int]] = {}
+        for row in rows:
+            place = Source(row.datastream, row.source_cluster), row.topic
+            time_ms, interval = newest.get(place, (0, 0))
+            newest[place] = max(time_ms, row.time_ms), max(interval, row.interval_ms)
+            if row.age_ms > least_ms:
+                spans.setdefault(place, []).append(LateSpan(row.time_ms - row.age_ms, row.time_ms))
+        found: dict[Source, dict[str, TopicLateness]] = {}
+        for (source, topic), late in spans.items():
+            found.setdefault(source, {})[topic] = TopicLateness(late, *newest[source, topic])
+        return found
 
 
 def _late(beyond: Sequence[float], within: Sequence[float], age_ms: int) -> list[float]:

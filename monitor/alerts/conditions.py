@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, Severity
@@ -28,75 +28,22 @@ from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
     CATALOGUE,
-    CATCHING_UP,
     HALTED,
     LATE,
     LOSS_AHEAD,
     OF_ITSELF,
-    RECEIVER_AWAY,
-    RESIZE,
     TIMESTAMPS,
-    TRANSACTION,
     UNJUDGED,
     WEARING,
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
 from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
+from monitor.alerts.patience import AlertPatience, ClockReading
 from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
-from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, DatastreamStates, FleetMovement
+from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
 from monitor.records.record import IncidentRecord, Phase
-
-
-class ClockReading(NamedTuple):
-    """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
-
-    ms: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AlertPatience:
-    """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
-    before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
-    at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include it."""
-
-    halted_seconds: float = 30.0
-    unjudged_seconds: float = 600.0
-    blind_seconds: float = 60.0
-    keep_seconds: float = 60.0
-    partitions_seconds: float = 60.0
-    transaction_seconds: float = 900.0
-    loss_seconds: float = 20.0
-    loss_within_seconds: float = NEAR_SECONDS
-    receiver_seconds: float = 120.0
-    catching_up_seconds: float = 1_800.0
-    recovered_seconds: float = 180.0
-    loss_least_share: float = 0.1
-    resize_seconds: float = 600.0
-    burnt_seconds: float = 2_100.0
-
-    def before(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must last before its alert fires."""
-        waits = {
-            HALTED: self.halted_seconds,
-            UNJUDGED: self.unjudged_seconds,
-            BLIND: self.blind_seconds,
-            TRANSACTION: self.transaction_seconds,
-            CATCHING_UP: self.catching_up_seconds,
-            LOSS_AHEAD: self.loss_seconds,
-            RECEIVER_AWAY: self.receiver_seconds,
-            RESIZE: self.resize_seconds,
-        }
-        return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
-
-    def after(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must be absent before its alert resolves."""
-        if kind is LATE:
-            return self.recovered_seconds
-        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
 
 
 @dataclass(slots=True)
@@ -125,6 +72,8 @@ class Conditions:
         """Datastreams that are late because of what was not copied before."""
         self._paged: dict[str, float] = {}
         """Datastreams with the alert of an incident, and the last time at which it fired."""
+        self._began: float | None = None
+        self._knows_past = True
         self._breached: frozenset[str] = frozenset()
         """Datastreams of which an incident may be about to open."""
         self._recovered: set[str] = set()
@@ -144,6 +93,18 @@ class Conditions:
             alert = Alert(LATE, _late(name), text, opened_ms, name, record.cluster, done)
             restored.append(self._inherit(alert, now))
         return restored
+
+    def expect_past(self) -> None:
+        """Wait for the incidents of a previous monitor before an error budget that burns pages."""
+        self._knows_past = False
+
+    def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
+        """Take the datastreams with recent incidents from a previous monitor: their error budgets burn
+        because of these."""
+        self._knows_past = True
+        for record in records:
+            ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
+            self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
         """Restore alerts sent by a previous monitor; they keep their start and resolve if their condition is
@@ -215,6 +176,8 @@ class Conditions:
         faults = self._faults({}, movements, now)
         # Measurements of a cluster that does not respond cannot be read: that is one fault.
         seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
+        if not seen:
+            self._held.pop(blind.key, None)
         self._see([*seen, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
@@ -369,6 +332,11 @@ class Conditions:
             return condition.fires
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
+    def _is_past_known(self, now: ClockReading) -> bool:
+        """Return whether the incidents of a previous monitor are known or do not come any more."""
+        self._began = now.seconds if self._began is None else self._began
+        return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
+
     def _firing(self, now: ClockReading) -> list[Alert]:
         since = now.seconds - self._patience.burnt_seconds
         self._paged = {name: at for name, at in self._paged.items() if at > since}
@@ -380,12 +348,16 @@ class Conditions:
         for key, one in self._held.items():
             lasted = now.seconds - one.since.seconds
             begins = one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind)
+            if key.name == BURNING.name and not self._is_past_known(now):
+                continue
             is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
             one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
             one.fires = one.fires or begins
         return [one.alert for one in self._held.values() if one.fires]
 
 
+_PAST_SECONDS: Final = 60.0
+"""Time after which a monitor no longer waits for the incidents of a previous one."""
 _SAME_CAUSE_MS: Final = 120_000
 """Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
 
@@ -405,11 +377,17 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident is justified now.
 
     An alert that fires continues while the standing is unknown; one that resolved fires again after as many
-    breaches as open an incident."""
+    breaches as open an incident. None starts once no record is late any longer, although the window still
+    shows it."""
     if not finding.incident.is_open:
         return False
     if late is None:
-        return finding.verdict.standing is ObjectiveStatus.BREACHED and finding.incident.breaches != 1
+        is_over = finding.lateness is not None and finding.lateness.is_over
+        return (
+            finding.verdict.standing is ObjectiveStatus.BREACHED
+            and finding.incident.breaches != 1
+            and not is_over
+        )
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 

@@ -10,9 +10,10 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
 from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG
-from monitor.alerts.conditions import ClockReading, Conditions
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.patience import ClockReading
 from monitor.alerts.silence import Silence, silence_of
 from monitor.alerts.told import InheritedAlert
 from monitor.cycle import TurnResult
@@ -67,6 +68,14 @@ class AlertDispatch:
         """Continue with incidents of a previous monitor. Their alerts are sent again, with their original
         start, when this monitor sees them, and their end in any case."""
         self._continue(self._conditions.restore(records, self._now()), {})
+
+    def expect_past(self) -> None:
+        """Expect a call of `remember`."""
+        self._conditions.expect_past()
+
+    def remember(self, records: Iterable[IncidentRecord]) -> None:
+        """Take the recent incidents of a previous monitor, also those that are over."""
+        self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
         """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""

@@ -33,6 +33,7 @@ NOBODY: Final = -1
 """Worker of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
 """Time for which the loss of a process counts as an explanation."""
+_SAME_LOSS_SECONDS: Final = 5.0
 
 
 class LanePhase(StrEnum):
@@ -302,10 +303,16 @@ class LaneTable:
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
         """Remove lanes whose worker process was lost, with the session of this instance if that is named;
-        they remember the loss when started again."""
+        they remember the loss when started again. Workers whose lease has expired end just before the
+        session is known to be lost."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: one for key, one in self._lost.items() if now - one.at < _REMEMBERED_SECONDS}
+        if instance is not None:
+            recent = {
+                key: one if now - one.at > _SAME_LOSS_SECONDS else LaneLoss(one.at, instance)
+                for key, one in recent.items()
+            }
         self._lost = recent | dict.fromkeys(lost, LaneLoss(now, instance))
 
     def measure(

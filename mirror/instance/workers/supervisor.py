@@ -25,7 +25,7 @@ from mirror.instance.workers.lane_table import (
     WorkerShare,
 )
 from mirror.instance.workers.quarantine import CELLS, Quarantine
-from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops, total_of
 from mirror.model.movement.clock_skew import ClockSkew
@@ -250,7 +250,7 @@ class Supervisor:
         if until:
             reason += f"; restart in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
-            spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason)
+            spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason, cause=PauseCause.NO_WORKER)
             for spec in specs
             if self._lacks_process(spec.key.group)
         }
@@ -368,10 +368,9 @@ class Supervisor:
 
     def kill_all(self, session_of: InstanceName | None = None) -> None:
         """Kill every worker at once. `session_of`: this instance, if it has lost its session."""
-        for worker in self._pool.kill():
-            share = self._forget(worker)
-            if session_of is not None:
-                self._table.lose(share.lanes, session_of)
+        lanes = [key for worker in self._pool.kill() for key in self._forget(worker).lanes]
+        if session_of is not None:
+            self._table.lose(lanes, session_of)
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
