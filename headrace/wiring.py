@@ -67,6 +67,7 @@ from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
+from mirror.instance.event_publisher import publish_losses
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -157,6 +158,7 @@ def build_instance(
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
+    follower.tell_losses = partial(publish_losses, name, events, event_topic.publish)
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)

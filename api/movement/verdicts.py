@@ -26,7 +26,7 @@ _AT_ONCE_SECONDS: Final = 30.0
 """A lane that is late so soon after its start has been behind since then."""
 _EXPLAINS_SECONDS: Final = 600.0
 """A process lost longer ago does not explain a current backlog."""
-_RECENT_SECONDS: Final = 60.0
+_RECENT_SECONDS: Final = 180.0
 """A process lost since then explains records that were late, also if the lane is no longer behind."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
@@ -69,7 +69,7 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
     """Return the origin of a copying lane's backlog, or of one that it has just copied: a process lost in the
-    last minute; None if there is neither, or it was in time since it started.
+    last three minutes; None if there is neither, or it was in time since it started.
     `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since

@@ -153,7 +153,7 @@ class LaneAnswer(BaseModel):
     backlog: str | None = None
     """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
     outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
-    if no process was lost in the last minute and it has no backlog, or was in time since it started."""
+    if no process was lost in the last three minutes and it has no backlog or was in time since its start."""
     backlog_since_ms: int | None = None
     """Time at which the worker process or the session was lost or, for other origins, at which the lane
     started to copy (epoch ms)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -27,7 +27,7 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.model.metrics import Drops
+from mirror.model.metrics import Drops, WorkerLoss
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
 from mirror.wording import counted
@@ -95,6 +95,7 @@ class Follower:
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
         self._lost_definitions = shared.losses
+        self.tell_losses: Callable[[Sequence[WorkerLoss]], None] = lambda _: None
         self.event_drops: Callable[[], Drops] = Drops
         """Returns the drops of events of this process."""
 
@@ -279,6 +280,13 @@ class Follower:
         }
         self._given_up = {**self._given_up, **lanes}
 
+    def _tell_losses(self) -> None:
+        losses = list(self._supervisor.losses)
+        if losses:
+            self.tell_losses(losses)
+        for _ in losses:
+            self._supervisor.losses.popleft()
+
     def _waiting_lanes(self) -> dict[LaneKey, LaneStatus]:
         return self._supervisor.waiting(self._plan_executor.unstarted)
 
@@ -294,6 +302,7 @@ class Follower:
                     self._lost_definitions.compare(self._plan_executor.definitions, self.wake)
                 self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
+                self._tell_losses()
             self._logged_trouble = ""
         except SessionLost as error:
             self._give_up(str(error))

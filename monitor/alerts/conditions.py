@@ -43,7 +43,7 @@ from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
-from monitor.records.record import IncidentRecord, Phase
+from monitor.records.record import IncidentRecord
 
 
 @dataclass(slots=True)
@@ -80,20 +80,6 @@ class Conditions:
         """Datastreams whose alert resolved before their incident closed. A second alert lasts until the
         incident closes, so that a datastream close to its objective does not page every few minutes."""
 
-    def restore(self, records: Iterable[IncidentRecord], now: ClockReading) -> list[Alert]:
-        """Restore the alerts of incidents opened by a previous monitor; they fire since the incident
-        opened. An incident of wrong timestamps had none."""
-        restored = []
-        for record in records:
-            if record.cause == Cause.WRONG_TIMESTAMPS:
-                continue
-            last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
-            text, done = (last.text if last else ""), (acted.text if acted else "")
-            name, opened_ms = record.datastream, record.opened_ms
-            alert = Alert(LATE, _late(name), text, opened_ms, name, record.cluster, done)
-            restored.append(self._inherit(alert, now))
-        return restored
-
     def expect_past(self) -> None:
         """Wait for the incidents of a previous monitor before an error budget that burns pages."""
         self._knows_past = False
@@ -107,8 +93,8 @@ class Conditions:
             self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts sent by a previous monitor; they keep their start and resolve if their condition is
-        not seen. For the alert of an incident, the start given here is the exact one."""
+        """Restore alerts that fired for a previous monitor; they keep their start and resolve if their
+        condition is not seen."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:

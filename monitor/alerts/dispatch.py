@@ -64,11 +64,6 @@ class AlertDispatch:
         for delivery in self._deliveries:
             delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
-    def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Continue with incidents of a previous monitor. Their alerts are sent again, with their original
-        start, when this monitor sees them, and their end in any case."""
-        self._continue(self._conditions.restore(records, self._now()), {})
-
     def expect_past(self) -> None:
         """Expect a call of `remember`."""
         self._conditions.expect_past()

@@ -154,14 +154,9 @@ def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     assert alert.done == "rebalance r-1 asked for"
 
 
-def test_wrong_timestamps_page_nobody_even_after_a_change_of_the_monitor() -> None:
+def test_wrong_timestamps_page_nobody() -> None:
     conditions = Conditions(AlertPatience())
     assert {one.kind.severity for one in turn(conditions, "T", 1)} == {Severity.WARNING}
-    record = IncidentRecord("i", "orders", "east", 0, cause=Cause.WRONG_TIMESTAMPS.value)
-    assert (
-        Conditions(AlertPatience()).restore([record, replace(record, cause="")], ClockReading(0, 0.0)) != []
-    )
-    assert Conditions(AlertPatience()).restore([record], ClockReading(0, 0.0)) == []
 
 
 def test_an_incident_pages_nobody_once_its_records_are_no_longer_late() -> None:

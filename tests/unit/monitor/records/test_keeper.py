@@ -194,7 +194,6 @@ class Monitor:
                 if one.is_open and one.is_late
             }
         )
-        self.alerts.restore(one for one in stored.records if one.is_open and one.is_late)
         self.alerts.resume(read_alerts(stored.notes.values()))
 
     def __enter__(self) -> Monitor:
