@@ -39,6 +39,8 @@ _COPIED: Final = frozenset(
 )
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
+_REMEMBERED_MS: Final = 3_600_000
+"""Time for which the end of an incident is remembered, so that the next one does not count it."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
@@ -64,13 +66,10 @@ class IncidentBook:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
 
         Findings about it since the start are appended; their own record is dropped."""
-        stored = {
-            DatastreamName(one.datastream): one
-            for one in sorted(records, key=lambda one: one.opened_ms)
-            if one.is_open
-        }
+        known = sorted(records, key=lambda one: one.opened_ms)
+        stored = {DatastreamName(one.datastream): one for one in known if one.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
-        for record in records:
+        for record in known:
             self._continue(DatastreamName(record.datastream), record)
         for name, record in stored.items():
             joined = _joined(record, self._open.get(name))
@@ -97,6 +96,8 @@ class IncidentBook:
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn and return the changed records."""
         self._outages.note(movements, now_ms)
+        since_ms = now_ms - _REMEMBERED_MS
+        self._bad = {k: one for k, one in self._bad.items() if k in self._open or one.since_ms > since_ms}
         changed = []
         for name in dict.fromkeys([*self._open, *findings, *matters]):
             found = _DatastreamProblems.of(name, matters, movements, self._outages.of(name))
