@@ -15,7 +15,7 @@ from monitor.objectives.late_times import Lateness, LateTopics, lateness_of
 _log = structlog.get_logger(__name__)
 
 LOOK_BACK_MS: Final = 120_000
-"""Time range that a new monitor reads: nobody has evaluated it."""
+"""Time range that a new monitor reads, because no monitor may have evaluated it."""
 
 
 class LateReports(Protocol):
@@ -28,7 +28,7 @@ class LateReports(Protocol):
 
 class LateTimes:
     """Lateness of the datastreams that miss their objective, read at each turn. `window_seconds`: time range
-    of a verdict. A new monitor reads further back, because nobody has evaluated that time."""
+    of a verdict. A new monitor reads further back."""
 
     def __init__(self, reports: LateReports, window_seconds: float) -> None:
         self._reports = reports

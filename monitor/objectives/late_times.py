@@ -80,8 +80,8 @@ def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BadTime:
-    """Bad time of an incident, each moment counted once. `since_ms`: what was before it is in
-    `counted_seconds`, or belongs to an earlier incident."""
+    """Bad time of an incident, each moment counted once. `since_ms`: earlier time is in
+    `counted_seconds` or belongs to an earlier incident."""
 
     since_ms: int = 0
     counted_seconds: float = 0.0
@@ -93,7 +93,7 @@ class BadTime:
         return self.counted_seconds + _length(self.intervals)
 
     def adding(self, intervals: Iterable[TimeInterval]) -> BadTime:
-        """Return the bad time with further intervals, of which the part before `since_ms` does not count."""
+        """Return the bad time with further intervals; their part before `since_ms` is ignored."""
         clipped = [(max(first, self.since_ms), last) for first, last in intervals]
         found = union((*self.intervals, *clipped))
         since_ms, counted = self.since_ms, self.counted_seconds
