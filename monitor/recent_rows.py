@@ -137,17 +137,20 @@ class _LateRecords:
         if math.isinf(self._least):
             return
         time_ms, _, age_ms, _ = lag
-        oldest = time_ms - age_ms
+        oldest, highest = time_ms - age_ms, age_ms
         if any(counts[self._first :]):
             top = max(number for number, count in enumerate(counts) if count)
-            arrived = time_ms - round(LATENCY_BOUNDS_MS[min(top, len(LATENCY_BOUNDS_MS) - 1)])
+            bound = round(LATENCY_BOUNDS_MS[min(top, len(LATENCY_BOUNDS_MS) - 1)])
+            arrived, highest = time_ms - bound, max(highest, bound)
             if before is not None and before[0] <= time_ms and before[2] != UNKNOWN:
                 arrived = max(arrived, before[0] - before[2])
             oldest = min(oldest, arrived)
-        if time_ms - oldest > self._least:
+        if highest > self._least:
             slots, number = self._by_topic[topic], time_ms // _FINE_MS
-            known = slots.get(number, LateSpan(oldest, time_ms))
-            slots[number] = LateSpan(min(known.oldest_ms, oldest), max(known.until_ms, time_ms))
+            known = slots.get(number, LateSpan(oldest, time_ms, highest))
+            slots[number] = LateSpan(
+                min(known.oldest_ms, oldest), max(known.until_ms, time_ms), max(known.age_ms, highest)
+            )
 
     def forget(self, before_ms: int, after_ms: int) -> None:
         for topic, slots in list(self._by_topic.items()):

@@ -19,7 +19,8 @@ _SLOT_MS: Final = 1_000
 @dataclass(frozen=True, slots=True)
 class LateSecond:
     """Reports of a topic in one second. `time_ms`: the last one; `age_ms`: upper bound of the age of the
-    oldest record that arrived or waited, 0 if none was late."""
+    oldest record that arrived or waited, 0 if none may be late; `waited_ms`: the same of records that were
+    certainly late."""
 
     datastream: str
     source_cluster: str
@@ -27,6 +28,7 @@ class LateSecond:
     time_ms: int
     interval_ms: int
     age_ms: int
+    waited_ms: int
 
 
 @checked_rows
@@ -37,7 +39,8 @@ def late_seconds(
     report of each topic, late or not. Raises the errors of `PinotClient.ask`."""
     if not groups:
         return []
-    buckets = range(min(latency_bucket(least_ms) + 1, LATENCY_BUCKETS - 1), LATENCY_BUCKETS)
+    own = latency_bucket(least_ms)
+    buckets = range(own, LATENCY_BUCKETS)
     columns = [HISTOGRAM_COLUMNS[number] for number in buckets]
     sums = ", ".join(f"sum({column})" for column in columns)
     names = "datastream, source_cluster, topic"
@@ -56,12 +59,14 @@ def late_seconds(
         {**parameters, "least": least_ms},
     ).rows
     found = [
-        LateSecond(group, cluster, topic, int(time), int(every), 0)
+        LateSecond(group, cluster, topic, int(time), int(every), 0, 0)
         for group, cluster, topic, time, every in newest
     ]
     for group, cluster, topic, time, every, lag, *counts in late:
-        bounds = [_bound_ms(bucket) for bucket, count in zip(buckets, counts, strict=True) if count]
-        found.append(LateSecond(group, cluster, topic, int(time), int(every), max(int(lag), 0, *bounds)))
+        bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
+        age = max(int(lag), 0, *(bound for bound, _ in bounds))
+        waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
+        found.append(LateSecond(group, cluster, topic, int(time), int(every), age, waited))
     return found
 
 

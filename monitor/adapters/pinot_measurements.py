@@ -71,7 +71,9 @@ class PinotMeasurements:
             time_ms, interval = newest.get(place, (0, 0))
             newest[place] = max(time_ms, row.time_ms), max(interval, row.interval_ms)
             if row.age_ms > least_ms:
-                spans.setdefault(place, []).append(LateSpan(row.time_ms - row.age_ms, row.time_ms))
+                spans.setdefault(place, []).append(
+                    LateSpan(row.time_ms - row.waited_ms, row.time_ms, row.age_ms)
+                )
         found: dict[Source, dict[str, TopicLateness]] = {}
         for (source, topic), late in spans.items():
             found.setdefault(source, {})[topic] = TopicLateness(late, *newest[source, topic])

@@ -11,6 +11,7 @@ from mirror.errors import AnalyticsError, Unreachable
 from mirror.model.identifiers import DatastreamName
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject, Source
 from monitor.objectives.late_times import Lateness, LateTopics, lateness_of
+from monitor.objectives.verdicts import windows_of
 
 _log = structlog.get_logger(__name__)
 
@@ -27,12 +28,12 @@ class LateReports(Protocol):
 
 
 class LateTimes:
-    """Lateness of the datastreams that miss their objective, read at each turn. `window_seconds`: time range
-    of a verdict. A new monitor reads further back."""
+    """Lateness of the datastreams that miss their objective, read at each turn. `window_seconds`: shortest
+    time range of a verdict. A new monitor reads further back."""
 
     def __init__(self, reports: LateReports, window_seconds: float) -> None:
         self._reports = reports
-        self._window_ms = round(window_seconds * 1_000)
+        self._window = window_seconds
         self._began_ms: int | None = None
 
     def read(
@@ -47,7 +48,8 @@ class LateTimes:
         if not late:
             return {}
         is_new = now_ms - self._began_ms < LOOK_BACK_MS // 2
-        since_ms = now_ms - max(self._window_ms, LOOK_BACK_MS if is_new else 0)
+        windows = windows_of((subjects[name] for name in late), self._window)
+        since_ms = now_ms - max(*(round(one * 1_000) for one in windows), LOOK_BACK_MS if is_new else 0)
         least_ms = min(one.limit_ms for one in late.values())
         try:
             topics = self._reports.late({subjects[name].source for name in late}, since_ms, least_ms)

@@ -22,10 +22,12 @@ TimeInterval = tuple[int, int]
 
 
 class LateSpan(NamedTuple):
-    """Records waited until `until_ms`, the oldest since `oldest_ms`, its timestamp; epoch milliseconds."""
+    """Records waited until `until_ms`, the oldest since `oldest_ms`; epoch milliseconds. `age_ms`: upper
+    bound of the latency or age of a record, also if it was late before it was at the source."""
 
     oldest_ms: int
     until_ms: int
+    age_ms: int
 
 
 class TopicLateness(NamedTuple):
@@ -42,8 +44,9 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 
 
 class Lateness(NamedTuple):
-    """Times at which records of a datastream were later than its objective: disjoint, in order. `is_over`:
-    all lanes have reported since, without late records."""
+    """Times at which records of a datastream were later than its objective: disjoint, in order; empty if
+    reports do not show them, as for records that were late before they were at the source. `is_over`: all
+    lanes have reported since, without a record that may be late."""
 
     intervals: tuple[TimeInterval, ...] = ()
     is_over: bool = True
@@ -55,11 +58,9 @@ def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) ->
     is_over = True
     for topic, late in topics.get(subject.source, {}).items():
         if selects(subject.selection, topic):
-            intervals = [
-                (oldest + limit_ms, until) for oldest, until in late.spans if oldest + limit_ms < until
-            ]
-            found += intervals
-            last = max((until for _, until in intervals), default=None)
+            spans = [span for span in late.spans if span.age_ms > limit_ms]
+            found += [(span.oldest_ms + limit_ms, span.until_ms) for span in spans]
+            last = max((span.until_ms for span in spans), default=None)
             if last is not None and late.newest_ms - last < _NEWER_REPORTS * late.interval_ms:
                 is_over = False
     return Lateness(union(found), is_over)

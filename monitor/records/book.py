@@ -415,7 +415,7 @@ def _bad_intervals(
     lateness = finding.lateness if finding is not None else None
     if lateness is not None:
         intervals += lateness.intervals
-    is_measured = lateness is not None and not (found.matters and found.stands_still)
+    is_measured = bool(lateness and lateness.intervals) and not (found.matters and found.stands_still)
     if former is not None and _is_bad(finding, found) and not is_measured:
         intervals.append(observed_interval(former, now_ms))
     return intervals

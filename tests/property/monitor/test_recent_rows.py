@@ -176,7 +176,9 @@ def late_in(rows: list[MirrorMetric], since_ms: int = 0, least_ms: int = 3_000) 
     kept.forget(NOW_MS, 100_000)
     found = kept.late([Source("g", "c")], since_ms).get(Source("g", "c"), {})
     assert kept.late([Source("other", "c")], since_ms) == {}
-    return list(found["t"].spans) if found else []
+    spans = list(found["t"].spans) if found else []
+    assert all(span.age_ms > least_ms for span in spans)
+    return [span for span in spans if span.until_ms - span.oldest_ms > least_ms]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_a_record_that_arrived_late_waited_at_most_since_the_last_report_of_its_
 ) -> None:
     """Its bucket alone would be off by a factor of two."""
     found = late_in([reported(NOW_MS + at, latency, lag) for at, latency, lag in rows])
-    assert [(oldest - NOW_MS, until - NOW_MS) for oldest, until in found] == spans
+    assert [(oldest - NOW_MS, until - NOW_MS) for oldest, until, _ in found] == spans
 
 
 @given(
@@ -213,7 +215,7 @@ def test_a_record_that_arrived_late_waited_at_most_since_the_last_report_of_its_
 )
 def test_late_times_lie_within_what_was_reported(rows: list[tuple[int, int, int | None]]) -> None:
     found = late_in([reported(NOW_MS + 1_000 * at, latency, lag) for at, latency, lag in rows])
-    for oldest, until in found:
+    for oldest, until, _ in found:
         assert until - oldest > 3_000
         assert any(NOW_MS + 1_000 * at == until for at, *_ in rows)
         assert oldest >= until - 65_536

@@ -31,7 +31,13 @@ def late(topics: dict[str, TopicLateness], limit_ms: int = 3_000) -> Lateness:
 
 
 def waited(oldest_ms: int, until_ms: int, newest_ms: int = 0, interval_ms: int = 1_000) -> TopicLateness:
-    return TopicLateness([LateSpan(oldest_ms, until_ms)], newest_ms or until_ms, interval_ms)
+    span = LateSpan(oldest_ms, until_ms, until_ms - oldest_ms)
+    return TopicLateness([span], newest_ms or until_ms, interval_ms)
+
+
+def arrived_old(age_ms: int) -> TopicLateness:
+    """Return a topic whose records were late before they were at the source."""
+    return TopicLateness([LateSpan(19_000, 20_000, age_ms)], 20_000, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +54,8 @@ def waited(oldest_ms: int, until_ms: int, newest_ms: int = 0, interval_ms: int =
             Lateness(((13_000, 20_000), (21_000, 29_500)), False),
         ),
         ({"of another": waited(0, 90_000)}, Lateness((), True)),
+        ({"t": arrived_old(4_096)}, Lateness((), False)),
+        ({"t": arrived_old(3_000)}, Lateness((), True)),
     ],
 )
 def test_records_are_late_from_the_objective_until_they_arrive(
