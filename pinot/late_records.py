@@ -8,7 +8,7 @@ from typing import Final
 
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
-from pinot.client import PinotClient
+from pinot.client import PinotClient, Value
 from pinot.queries import MOST_GROUPS
 from pinot.rows import checked_rows
 from pinot.time_range import TimeRange
@@ -47,7 +47,7 @@ def late_seconds(
     of_groups = (
         "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s and datastream in (%(groups)s)"
     )
-    parameters = {"since": when.since_ms, "until": when.until_ms, "groups": groups}
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms, "groups": groups}
     newest = client.ask(
         f"select {names}, max(time_ms), max(interval_ms) {of_groups} group by {names} limit {MOST_GROUPS}",
         parameters,
