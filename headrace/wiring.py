@@ -7,7 +7,7 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -83,7 +83,7 @@ from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
@@ -131,6 +131,8 @@ def build_instance(
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
+    event_topic = _event_topic(settings, directory)
+    tell_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
         spawn=worker_spawner(config, name),
@@ -143,14 +145,13 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=_shared_state(settings, name, session, membership, definitions, plans),
+        shared=_shared_state(settings, name, session, membership, definitions, plans, tell_losses),
         supervisor=supervisor,
         lease=Lease(session),
         clock=clock,
         health=health,
         handover_deadline_seconds=worker.handover_deadline_seconds,
     )
-    event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
     # `leader` is defined below.
     background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
@@ -158,7 +159,6 @@ def build_instance(
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
-    follower.tell_losses = partial(publish_losses, name, events, event_topic.publish)
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
@@ -176,6 +176,7 @@ def _shared_state(
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
+    tell_losses: Callable[[Sequence[WorkerLoss]], None],
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     bound = BoundClusters(session)
@@ -189,6 +190,7 @@ def _shared_state(
         bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
+        tell_losses,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -27,7 +27,7 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
-from mirror.model.metrics import Drops, WorkerLoss
+from mirror.model.metrics import Drops
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
 from mirror.wording import counted
@@ -94,8 +94,7 @@ class Follower:
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self._lost_definitions = shared.losses
-        self.tell_losses: Callable[[Sequence[WorkerLoss]], None] = lambda _: None
+        self._lost_definitions, self._publish_losses = shared.losses, shared.tell_losses
         self.event_drops: Callable[[], Drops] = Drops
         """Returns the drops of events of this process."""
 
@@ -283,7 +282,7 @@ class Follower:
     def _tell_losses(self) -> None:
         losses = list(self._supervisor.losses)
         if losses:
-            self.tell_losses(losses)
+            self._publish_losses(losses)
         for _ in losses:
             self._supervisor.losses.popleft()
 

@@ -12,10 +12,9 @@ from monitor.measurement_sums import PartitionLag, observations
 from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
 from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
-from pinot.late_records import late_seconds
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
-from pinot.topic_latency import arrived, lateness, stale_by_topic
+from pinot.topic_latency import arrived, late_seconds, lateness, stale_by_topic
 
 
 class PinotMeasurements:

@@ -31,14 +31,17 @@ from monitor.alerts.catalogue import (
     HALTED,
     LATE,
     LOSS_AHEAD,
+    OF_CLUSTERS,
     OF_ITSELF,
+    OF_PARTITIONS,
     TIMESTAMPS,
     UNJUDGED,
     WEARING,
+    AlertPatience,
+    ClockReading,
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
-from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
-from monitor.alerts.patience import AlertPatience, ClockReading
+from monitor.alerts.partitions import loss_alert, partitions_text, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus

@@ -11,8 +11,8 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Style
+from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
-from monitor.alerts.patience import AlertPatience, ClockReading
 from monitor.alerts.silence import Silence
 from monitor.alerts.told import matters_of
 from monitor.burn.rates import Budget, BurnResult, read_rule

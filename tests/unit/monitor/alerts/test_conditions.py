@@ -10,8 +10,8 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity
+from monitor.alerts.catalogue import AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
-from monitor.alerts.patience import AlertPatience, ClockReading
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import TurnResult
