@@ -20,7 +20,7 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
-from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness, is_recent
 from monitor.objectives.past import TopicLatencySums
 
 _FINE_MS: Final = 1_000
@@ -130,8 +130,12 @@ class _LateRecords:
         self._first = 0 if math.isinf(least_ms) else latency_bucket(least_ms)
         """First bucket that may contain late records."""
         self._by_topic: defaultdict[_Topic, dict[int, LateSpan]] = defaultdict(dict)
+        self._newest: dict[tuple[_Topic, int], tuple[int, int]] = {}
+        """Time and highest age of the last report with late records, by partition."""
 
-    def add(self, topic: _Topic, lag: _LagReport, counts: Sequence[int], before: _LagReport | None) -> None:
+    def add(
+        self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
+    ) -> None:
         """Add a report. `before`: the previous one of its partition, which bounds the age of records that
         have arrived since better than their bucket does."""
         if math.isinf(self._least):
@@ -146,19 +150,32 @@ class _LateRecords:
                 arrived = max(arrived, before[0] - before[2])
             oldest = min(oldest, arrived)
         if highest > self._least:
-            slots, number = self._by_topic[topic], time_ms // _FINE_MS
+            if self._newest.get(place, (0, 0))[0] <= time_ms:
+                self._newest[place] = time_ms, highest
+            slots, number = self._by_topic[place[0]], time_ms // _FINE_MS
             known = slots.get(number, LateSpan(oldest, time_ms, highest))
             slots[number] = LateSpan(
                 min(known.oldest_ms, oldest), max(known.until_ms, time_ms), max(known.age_ms, highest)
             )
 
     def forget(self, before_ms: int, after_ms: int) -> None:
+        self._newest = {place: one for place, one in self._newest.items() if before_ms <= one[0] <= after_ms}
         for topic, slots in list(self._by_topic.items()):
             for number, span in list(slots.items()):
                 if not before_ms <= span.until_ms <= after_ms:
                     del slots[number]
             if not slots:
                 del self._by_topic[topic]
+
+    def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
+        """Return the highest age of the partitions that have not reported since without late records. `lags`:
+        last report of each partition."""
+        found: dict[_Topic, int] = {}
+        for place, (time_ms, age_ms) in self._newest.items():
+            newest_ms, _, _, interval_ms = lags[place]
+            if is_recent(time_ms, newest_ms, interval_ms):
+                found[place[0]] = max(found.get(place[0], 0), age_ms)
+        return found
 
     def since(self, moment_ms: int, sources: Collection[Source]) -> dict[_Topic, list[LateSpan]]:
         found = {}
@@ -207,7 +224,7 @@ class RecentRows:
         self._fine.add(topic, lag[0], numbers)
         place = topic, row["kafka_partition"]
         known = self._lags.get(place)
-        self._late.add(topic, lag, numbers[1:], known)
+        self._late.add(place, lag, numbers[1:], known)
         if known is None or known[0] <= lag[0]:
             self._lags[place] = lag
         self._waits.add(topic, lag[0], lag[2], lag[3])
@@ -248,17 +265,11 @@ class RecentRows:
 
     def late(self, sources: Collection[Source], since_ms: int) -> LateTopics:
         """Return the late records of topics of the sources that were reported after `since_ms`."""
-        spans = self._late.since(since_ms, sources)
-        newest: dict[_Topic, tuple[int, int]] = {}
-        for (topic, _), (time_ms, _, _, interval) in self._lags.items():
-            if topic in spans:
-                time, longest = newest.get(topic, (0, 0))
-                newest[topic] = max(time, time_ms), max(longest, interval)
+        recent = self._late.recent_age_ms(self._lags)
         found: dict[Source, dict[str, TopicLateness]] = {}
-        for topic, late in spans.items():
-            found.setdefault(Source(*topic[:2]), {})[topic[2]] = TopicLateness(
-                late, *newest.get(topic, (0, 0))
-            )
+        for topic, late in self._late.since(since_ms, sources).items():
+            lateness = TopicLateness(late, recent.get(topic, 0))
+            found.setdefault(Source(*topic[:2]), {})[topic[2]] = lateness
         return found
 
     def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:

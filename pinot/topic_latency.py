@@ -183,13 +183,11 @@ def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
 
 @dataclass(frozen=True, slots=True)
 class LateSecond:
-    """Reports of a topic in one second. `time_ms`: the last one; `age_ms`: upper bound of the age of the
-    oldest record that arrived or waited, 0 if none may be late; `waited_ms`: the same of records that were
-    certainly late."""
+    """Reports of a partition in one second. `place`: group, source cluster, topic and partition; `time_ms`:
+    the last one; `age_ms`: upper bound of the age of the oldest record that arrived or waited, 0 if none may
+    be late; `waited_ms`: the same of records that were certainly late."""
 
-    datastream: str
-    source_cluster: str
-    topic: str
+    place: tuple[str, str, str, int]
     time_ms: int
     interval_ms: int
     age_ms: int
@@ -200,15 +198,15 @@ class LateSecond:
 def late_seconds(
     client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int
 ) -> list[LateSecond]:
-    """Return the seconds in which topics of the groups reported records older than `least_ms`, and the last
-    report of each topic, late or not. Raises the errors of `PinotClient.ask`."""
+    """Return the seconds in which partitions of the groups reported records older than `least_ms`, and the last
+    report of each partition, with `age_ms` 0. Raises the errors of `PinotClient.ask`."""
     if not groups:
         return []
     own = latency_bucket(least_ms)
     buckets = range(own, LATENCY_BUCKETS)
     columns = [HISTOGRAM_COLUMNS[number] for number in buckets]
     sums = ", ".join(f"sum({column})" for column in columns)
-    names = "datastream, source_cluster, topic"
+    names = "datastream, source_cluster, topic, kafka_partition"
     of_groups = (
         "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s and datastream in (%(groups)s)"
     )
@@ -224,21 +222,22 @@ def late_seconds(
         f"group by {names}, floor(time_ms / {_SECOND_MS}) limit {MOST_GROUPS}",
         {**parameters, "least": least_ms},
     ).rows
-    found = [
-        LateSecond(*_names(row), int(time), int(every), 0, 0) for row in newest for time, every in [row[3:]]
-    ]
+    found = []
+    for row in newest:
+        time, every = row[4:]
+        found.append(LateSecond(_place(row), int(time), int(every), 0, 0))
     for row in late:
-        _, time, every, lag, *counts = row[3:]
+        _, time, every, lag, *counts = row[4:]
         bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
-        age = max(int(lag), 0, *(bound for bound, _ in bounds))
+        age = max(int(lag), 1, *(bound for bound, _ in bounds))
         waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
-        found.append(LateSecond(*_names(row), int(time), int(every), age, waited))
+        found.append(LateSecond(_place(row), int(time), int(every), age, waited))
     return found
 
 
-def _names(row: Row) -> tuple[str, str, str]:
+def _place(row: Row) -> tuple[str, str, str, int]:
     group, cluster, topic = map(str, row[:3])
-    return group, cluster, topic
+    return group, cluster, topic, int(row[3])
 
 
 def _bound_ms(bucket: int) -> int:

@@ -9,7 +9,7 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_share
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
-from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness, is_recent
 from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.queries import lag_by_partition
@@ -63,19 +63,19 @@ class PinotMeasurements:
         rows = late_seconds(
             self._client, TimeRange.up_to(now_ms, max(now_ms - since_ms, 1)), groups, least_ms
         )
+        newest = {row.place: row for row in rows if not row.age_ms}
         spans: dict[tuple[Source, str], list[LateSpan]] = {}
-        newest: dict[tuple[Source, str], tuple[int, int]] = {}
+        recent: dict[tuple[Source, str], int] = {}
         for row in rows:
-            place = Source(row.datastream, row.source_cluster), row.topic
-            time_ms, interval = newest.get(place, (0, 0))
-            newest[place] = max(time_ms, row.time_ms), max(interval, row.interval_ms)
-            if row.age_ms > least_ms:
-                spans.setdefault(place, []).append(
-                    LateSpan(row.time_ms - row.waited_ms, row.time_ms, row.age_ms)
-                )
+            if row.age_ms > least_ms and row.place in newest:
+                topic, last = (Source(*row.place[:2]), row.place[2]), newest[row.place]
+                span = LateSpan(row.time_ms - row.waited_ms, row.time_ms, row.age_ms)
+                spans.setdefault(topic, []).append(span)
+                if is_recent(row.time_ms, last.time_ms, last.interval_ms):
+                    recent[topic] = max(recent.get(topic, 0), row.age_ms)
         found: dict[Source, dict[str, TopicLateness]] = {}
-        for (source, topic), late in spans.items():
-            found.setdefault(source, {})[topic] = TopicLateness(late, *newest[source, topic])
+        for (source, name), late in spans.items():
+            found.setdefault(source, {})[name] = TopicLateness(late, recent.get((source, name), 0))
         return found
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from monitor.latency import ObjectiveSubject, Source, selects
 
 _NEWER_REPORTS: Final = 1.5
-"""Report intervals after which each lane has reported again."""
+"""Report intervals after which a lane has reported again."""
 _MOST_KEPT: Final = 500
 
 TimeInterval = tuple[int, int]
@@ -31,12 +31,17 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `newest_ms`: time of its last report, late or not; `interval_ms`: interval of
-    the reports."""
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of a record in partitions
+    that have not reported since then without one, see `is_recent`; 0 if there is none."""
 
     spans: Sequence[LateSpan]
-    newest_ms: int
-    interval_ms: int
+    recent_age_ms: int
+
+
+def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
+    """Return whether a partition has not reported without late records since `late_ms`. `newest_ms`: its last
+    report. Compared by partition, because clocks of instances may differ."""
+    return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
 
 
 LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
@@ -46,7 +51,7 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 class Lateness(NamedTuple):
     """Times at which records of a datastream were later than its objective: disjoint, in order; empty if
     reports do not show them, as for records that were late before they were at the source. `is_over`: all
-    lanes have reported since, without a record that may be late."""
+    partitions have reported since, without a record that may be late."""
 
     intervals: tuple[TimeInterval, ...] = ()
     is_over: bool = True
@@ -60,9 +65,7 @@ def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) ->
         if selects(subject.selection, topic):
             spans = [span for span in late.spans if span.age_ms > limit_ms]
             found += [(span.oldest_ms + limit_ms, span.until_ms) for span in spans]
-            last = max((span.until_ms for span in spans), default=None)
-            if last is not None and late.newest_ms - last < _NEWER_REPORTS * late.interval_ms:
-                is_over = False
+            is_over = is_over and late.recent_age_ms <= limit_ms
     return Lateness(union(found), is_over)
 
 

@@ -121,7 +121,7 @@ def _assert_the_same_late_records(
             spans=sorted(other[topic].spans)
         )
     assert [*one["slow"].spans] == [LateSpan(now_ms - 5_000 - 8_192, now_ms - 5_000, 8_192)]
-    assert (one["waiting"].newest_ms, len(one["waiting"].spans)) == (now_ms - 5_000, 3)
+    assert (one["waiting"].recent_age_ms, len(one["waiting"].spans)) == (4_000, 3)
     assert stored.late([Source("of nobody", "c")], now_ms - 60_000, 1_000) == {}
 
 

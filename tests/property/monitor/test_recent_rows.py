@@ -227,3 +227,24 @@ def test_no_late_times_are_kept_where_none_are_needed() -> None:
     kept = RecentRows()
     kept.add(row_of(reported(NOW_MS, 60_000, 60_000)))
     assert kept.late([Source("g", "c")], 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "age_ms"),
+    [
+        ([(0, -9_000, 60_000)], 60_000),
+        ([(0, -9_000, 60_000), (0, -1_600, 0)], 60_000),
+        ([(0, -9_000, 60_000), (0, -1_500, 0)], 0),
+        ([(0, -9_000, 60_000), (1, 0, 0)], 60_000),
+        ([(0, -9_000, 60_000), (0, 0, 0), (1, -50_000, 5_000)], 5_000),
+    ],
+)
+def test_each_partition_has_to_report_again_before_its_lateness_is_over(
+    rows: list[tuple[int, int, int]], age_ms: int
+) -> None:
+    """Clocks of instances may differ: 40 seconds between two of them say nothing."""
+    kept = RecentRows(3_000)
+    for partition, at, lag in rows:
+        kept.add(row_of(reported(NOW_MS + at, 100, lag, partition)))
+    kept.forget(NOW_MS, 100_000)
+    assert kept.late([Source("g", "c")], 0)[Source("g", "c")]["t"].recent_age_ms == age_ms

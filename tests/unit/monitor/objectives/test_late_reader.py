@@ -37,7 +37,7 @@ class Reports:
     def __init__(self) -> None:
         self.failure: HeadraceError | None = None
         self.found: LateTopics | None = {
-            SOURCE: {"t": TopicLateness([LateSpan(NOW_MS - 13_000, NOW_MS, 13_000)], NOW_MS, 1_000)}
+            SOURCE: {"t": TopicLateness([LateSpan(NOW_MS - 13_000, NOW_MS, 13_000)], 13_000)}
         }
         self.asked: list[tuple[frozenset[Source], int, int]] = []
 
