@@ -172,8 +172,8 @@ class _LateRecords:
         last report of each partition."""
         found: dict[_Topic, int] = {}
         for place, (time_ms, age_ms) in self._newest.items():
-            newest_ms, _, _, interval_ms = lags[place]
-            if is_recent(time_ms, newest_ms, interval_ms):
+            newest = lags.get(place)
+            if newest is None or is_recent(time_ms, newest[0], newest[3]):
                 found[place[0]] = max(found.get(place[0], 0), age_ms)
         return found
 

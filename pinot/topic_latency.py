@@ -198,8 +198,8 @@ class LateSecond:
 def late_seconds(
     client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int
 ) -> list[LateSecond]:
-    """Return the seconds in which partitions of the groups reported records older than `least_ms`, and the last
-    report of each partition, with `age_ms` 0. Raises the errors of `PinotClient.ask`."""
+    """Return the seconds in which partitions of the groups reported records older than `least_ms`, and the
+    last report of each partition, with `age_ms` 0. Raises the errors of `PinotClient.ask`."""
     if not groups:
         return []
     own = latency_bucket(least_ms)

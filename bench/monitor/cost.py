@@ -136,6 +136,9 @@ class _NoTopic:
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """Drop the records."""
 
+    def reclaim(self) -> None:
+        """Do nothing: there is no other writer."""
+
 
 def _datastream(name: str) -> Mapping[str, Any]:
     objective = {"milliseconds": _WITHIN_MS, "target_percent": 99.5, "percentile": 99.0}
