@@ -53,6 +53,11 @@ class TurnResult:
     closes_in: float | None = None
     lateness: Lateness | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """True if no record is late any longer, although the window may still contain late ones."""
+        return self.lateness is not None and self.lateness.is_over
+
 
 class Listener(Protocol):
     """Receives the result of every turn. Calls must not block."""

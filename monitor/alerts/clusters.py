@@ -67,7 +67,8 @@ class Fault(NamedTuple):
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
     """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
-    late because one has not responded for longer than their objective."""
+    late because one has not responded for longer than their objective. A diagnosis of lateness that is over
+    is no fault: the window lasts longer."""
     found = []
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
@@ -75,7 +76,8 @@ def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMov
         if lost := [count for count in one.movement.states if count.without_process]:
             found += [_stopped(name, count) for count in lost]
             continue
-        if not states and (finding := findings.get(name)) is not None and finding.diagnosis is not None:
+        finding = findings.get(name)
+        if not states and finding is not None and finding.diagnosis is not None and not finding.is_over:
             found += _diagnosed(name, one, finding.diagnosis)
     return found
 

@@ -371,11 +371,10 @@ def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     if not finding.incident.is_open:
         return False
     if late is None:
-        is_over = finding.lateness is not None and finding.lateness.is_over
         return (
             finding.verdict.standing is ObjectiveStatus.BREACHED
             and finding.incident.breaches != 1
-            and not is_over
+            and not finding.is_over
         )
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 

@@ -57,6 +57,9 @@ class Lateness(NamedTuple):
     is_over: bool = True
 
 
+UNMEASURED: Final = Lateness()
+
+
 def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) -> Lateness:
     """Return the times at which records of the datastream were later than `limit_ms`."""
     found: list[TimeInterval] = []

@@ -18,7 +18,7 @@ from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
-from monitor.objectives.late_times import BadTime, TimeInterval
+from monitor.objectives.late_times import UNMEASURED, BadTime, TimeInterval
 from monitor.records.costs import is_news, observed_interval, opened_costs, seconds_since, with_costs
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
@@ -411,11 +411,11 @@ def _bad_intervals(
 ) -> list[TimeInterval]:
     """Return the bad time that a turn shows: by the reports of late records if they can be read, because a
     verdict lasts as long as its window."""
-    intervals: list[TimeInterval] = list(found.outage.intervals) if found.outage is not None else []
-    lateness = finding.lateness if finding is not None else None
-    if lateness is not None:
-        intervals += lateness.intervals
-    is_measured = bool(lateness and lateness.intervals) and not (found.matters and found.stands_still)
+    late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
+    if late.intervals and late.is_over:
+        return [*late.intervals]
+    intervals = [*late.intervals, *(found.outage.intervals if found.outage is not None else ())]
+    is_measured = late.intervals and not (found.matters and found.stands_still)
     if former is not None and _is_bad(finding, found) and not is_measured:
         intervals.append(observed_interval(former, now_ms))
     return intervals

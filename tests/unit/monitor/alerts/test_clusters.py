@@ -22,6 +22,7 @@ from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
+from monitor.objectives.late_times import Lateness
 
 BEGIN_MS: Final = 1_764_000_000_000
 NAMES: Final = ("clicks", "orders", "users")
@@ -244,6 +245,16 @@ def test_a_worker_that_does_not_respond_is_one_page_for_all_of_its_datastreams()
     monitor.turns(3, movements({}), every(of_cause(Cause.WORKER_LOST)))
     monitor.turns(20, movements({}), every(WELL))
     assert monitor.pages == {("ProcessLost", "")}
+
+
+@pytest.mark.parametrize("cause", [Cause.WORKER_LOST, Cause.INSTANCE_LOST, Cause.BROKER_QUOTA])
+def test_a_fault_pages_nobody_once_its_records_are_no_longer_late(cause: Cause) -> None:
+    """The windows of objectives still contain them, and so the diagnosis remains."""
+    over = replace(of_cause(cause), lateness=Lateness(((BEGIN_MS, BEGIN_MS + 2_000),), is_over=True))
+    monitor = Monitor()
+    monitor.turns(2, movements({}), {"orders": of_cause(cause)})
+    monitor.turns(30, movements({}), {"orders": over})
+    assert monitor.pages == set()
 
 
 def test_what_is_left_of_a_fault_without_an_alert_pages_when_it_lasts() -> None:

@@ -305,8 +305,8 @@ def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
     assert record_from_json(record_to_json(closed)) == closed
 
 
-def late_at(*intervals: TimeInterval) -> dict[DatastreamName, TurnResult]:
-    return {ORDERS: replace(late()[ORDERS], lateness=Lateness(intervals))}
+def late_at(*intervals: TimeInterval, is_over: bool = False) -> dict[DatastreamName, TurnResult]:
+    return {ORDERS: replace(late()[ORDERS], lateness=Lateness(intervals, is_over))}
 
 
 def bad_seconds(book: IncidentBook) -> float:
@@ -330,6 +330,14 @@ def test_partitions_that_stand_still_are_bad_beside_measured_lateness() -> None:
     book.judged(late_at((5_000, 10_000)), 10_000, AWAY, moving(3))
     book.judged(late_at((5_000, 10_000)), 20_000, AWAY, moving(3))
     assert bad_seconds(book) == 19, "since the partitions wait"
+
+
+def test_partitions_that_have_reported_no_late_records_since_do_not_stand_still() -> None:
+    """Their state and its alert last a little longer."""
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000, AWAY, moving(3))
+    book.judged(late_at((5_000, 12_000), is_over=True), 20_000, AWAY, moving(3))
+    assert bad_seconds(book) == 11, "the partitions wait since the first second"
 
 
 def throttled() -> FleetMovement:
