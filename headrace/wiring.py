@@ -7,7 +7,7 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,7 @@ from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.discovery.questions import ClusterRequests
+from mirror.instance.event_publisher import publish_losses
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -83,7 +84,7 @@ from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
-from mirror.model.metrics import MirrorMetric, PlacementEvent
+from mirror.model.metrics import MirrorMetric, PlacementEvent, WorkerLoss
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.worker.pool import PoolLimits, Spawn
@@ -131,6 +132,8 @@ def build_instance(
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
+    event_topic = _event_topic(settings, directory)
+    tell_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
         spawn=worker_spawner(config, name),
@@ -143,14 +146,13 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=_shared_state(settings, name, session, membership, definitions, plans),
+        shared=_shared_state(settings, name, session, membership, definitions, plans, tell_losses),
         supervisor=supervisor,
         lease=Lease(session),
         clock=clock,
         health=health,
         handover_deadline_seconds=worker.handover_deadline_seconds,
     )
-    event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
     # `leader` is defined below.
     background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
@@ -175,6 +177,7 @@ def _shared_state(
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
+    tell_losses: Callable[[Sequence[WorkerLoss]], None],
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     bound = BoundClusters(session)
@@ -188,6 +191,7 @@ def _shared_state(
         bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
+        tell_losses,
     )
 
 

@@ -17,12 +17,15 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.actions.worth import PredictedSaving
 from monitor.causes.diagnosis import Diagnosis
+from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
 from monitor.incidents import Incident, IncidentPolicy, IncidentStep, advance, closes_in_seconds
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
 from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
+from monitor.objectives.late_reader import LateTimes
+from monitor.objectives.late_times import Lateness
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
@@ -33,11 +36,12 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: source cluster.
-    `diagnosis`: cause of the late records; None if no incident is open or the evidence cannot be read.
-    `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as evaluated.
-    `decision`: decision about a rebalance; `has_acted`: whether a rebalance was requested. `closes_in`:
-    seconds until a recovered incident closes if it stays recovered."""
+    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: its source.
+    `diagnosis`: cause of its lateness while an incident is open; None if there is no incident or the evidence
+    cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as
+    evaluated. `decision`: decision about a rebalance; `has_acted`: one was requested. `closes_in`: seconds
+    until a recovered incident closes if it stays recovered. `lateness`: times at which records were late,
+    while the objective is missed; None if unknown."""
 
     verdict: LatencyVerdict
     incident: Incident
@@ -49,6 +53,12 @@ class TurnResult:
     decision: str = ""
     has_acted: bool = False
     closes_in: float | None = None
+    lateness: Lateness | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True if no record is late any longer, although the window may still contain late ones."""
+        return self.lateness is not None and self.lateness.is_over
 
 
 class Listener(Protocol):
@@ -86,6 +96,7 @@ class MonitorCycle:
         """Last failure to read measurements. They are not read again for as long as that attempt took; until
         then, only the states of partitions are reported."""
         self._retries_at = 0.0
+        self._late_times = LateTimes(measurements, window_seconds)
         self._alone = SourcesAlone()
         self._inquiry = Inquiry()
         self._rebalancing = Rebalancing(service, policy.acting, clock)
@@ -145,9 +156,10 @@ class MonitorCycle:
         findings = {}
         self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
+        late = self._late_times.read(subjects, judged, self._clock.now_ms())
         self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
         for name, verdict in judged.items():
-            findings[name] = self._act(name, subjects[name], verdict)
+            findings[name] = self._act(name, subjects[name], verdict, late.get(name))
             self._incidents[name] = findings[name].incident
         self._incidents = {name: one for name, one in self._incidents.items() if name in subjects}
         return findings
@@ -194,10 +206,16 @@ class MonitorCycle:
         found = self._budgets.judge(subjects, most_questions, self._alone)
         return {name: verdict.with_budgets(found[name]) for name, verdict in verdicts.items()}
 
-    def _act(self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict) -> TurnResult:
+    def _act(
+        self,
+        name: DatastreamName,
+        subject: ObjectiveSubject,
+        verdict: LatencyVerdict,
+        lateness: Lateness | None,
+    ) -> TurnResult:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
-        cause = self._cause(name, subject, verdict, incident)
+        cause = self._cause(name, subject, verdict, incident, lateness)
         actions, worth, decision = [], None, ""
         for step in steps:
             try:
@@ -223,19 +241,44 @@ class MonitorCycle:
         closes_in = closes_in_seconds(incident, self._policy, self._clock.monotonic())
         cluster, has_acted = subject.source.cluster, worth is not None
         return TurnResult(
-            verdict, incident, action, cluster, found, worth, subject, decision, has_acted, closes_in
+            verdict,
+            incident,
+            action,
+            cluster,
+            found,
+            worth,
+            subject,
+            decision,
+            has_acted,
+            closes_in,
+            lateness,
         )
 
     def _cause(
-        self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict, incident: Incident
+        self,
+        name: DatastreamName,
+        subject: ObjectiveSubject,
+        verdict: LatencyVerdict,
+        incident: Incident,
+        lateness: Lateness | None,
     ) -> InquiryResult:
         if verdict.standing is not ObjectiveStatus.BREACHED or not incident.is_open:
             return NO_ANSWER
-        return self._ask(name, subject, verdict)
+        return self._ask(name, subject, verdict, lateness)
 
-    def _ask(self, name: DatastreamName, subject: ObjectiveSubject, verdict: LatencyVerdict) -> InquiryResult:
-        now = self._clock.monotonic()
-        return self._inquiry.look(name, lambda: self._service.evidence(subject), verdict.limit_ms, now)
+    def _ask(
+        self,
+        name: DatastreamName,
+        subject: ObjectiveSubject,
+        verdict: LatencyVerdict,
+        lateness: Lateness | None = None,
+    ) -> InquiryResult:
+        late = () if lateness is None else lateness.intervals
+
+        def ask() -> Evidence:
+            return replace(self._service.evidence(subject), late=late)
+
+        return self._inquiry.look(name, ask, verdict.limit_ms, self._clock.monotonic())
 
     def _help(
         self,

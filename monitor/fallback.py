@@ -12,6 +12,7 @@ from mirror.errors import AnalyticsError, Unreachable
 from mirror.ports import Clock
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import PastMeasurements, TopicLatencySums
 from monitor.ports import Measurements
 
@@ -76,6 +77,13 @@ class FallbackMeasurements:
         return self._preference.answer(
             lambda: self._first.observe(window_seconds, least_ms, together),
             lambda: self._second.observe(window_seconds, least_ms, together),
+        )
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        """Return the late records since that time. Raises the error of `second` if both fail."""
+        return self._preference.answer(
+            lambda: self._first.late(sources, since_ms, least_ms),
+            lambda: self._second.late(sources, since_ms, least_ms),
         )
 
 

@@ -26,7 +26,7 @@ _AT_ONCE_SECONDS: Final = 30.0
 """A lane that is late so soon after its start has been behind since then."""
 _EXPLAINS_SECONDS: Final = 600.0
 """A process lost longer ago does not explain a current backlog."""
-_RECENT_SECONDS: Final = 60.0
+_RECENT_SECONDS: Final = 180.0
 """A process lost since then explains records that were late, also if the lane is no longer behind."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
@@ -68,26 +68,34 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of a copying lane's backlog; None if it has none, or was in time since it started and
-    no process was lost in the last minute.
+    """Return the origin of a copying lane's backlog, or of one that it has just copied: a process lost in the
+    last three minutes; None if there is neither, or it was in time since it started.
     `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
-    if lane.phase is not LanePhase.COPYING or not waiting or since is None:
+    if lane.phase is not LanePhase.COPYING or since is None:
         return None
+    if not waiting:
+        return _loss_origin(lane, now, _RECENT_SECONDS)
     if age_ms is not None and excuse.covers(now_ms - age_ms):
         return BacklogOrigin.CREATION if now_ms - age_ms < excuse.before_ms else BacklogOrigin.PAUSE
     is_recent = lane.loss is not None and now - lane.loss.at < _RECENT_SECONDS
     if not is_recent and not _is_behind_since(lane, since, now):
         return None
-    if lane.loss is not None and now - lane.loss.at < _EXPLAINS_SECONDS:
-        return BacklogOrigin.WORKER if lane.loss.instance is None else BacklogOrigin.INSTANCE
+    if (loss := _loss_origin(lane, now, _EXPLAINS_SECONDS)) is not None:
+        return loss
     if lane.recovered:
         return BacklogOrigin.OUTAGE
     after_ms = now_ms - (now - since) * 1000 - excuse.name
     if not excuse.name or not 0 <= after_ms <= _STARTS_WITHIN_MS:
         return BacklogOrigin.RESTART
     return BacklogOrigin.CREATION if excuse.name == excuse.before_ms else BacklogOrigin.PAUSE
+
+
+def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin | None:
+    if lane.loss is None or now - lane.loss.at >= seconds:
+        return None
+    return BacklogOrigin.WORKER if lane.loss.instance is None else BacklogOrigin.INSTANCE
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:

@@ -13,6 +13,7 @@ from monitor.actions.worth import PastBreach
 from monitor.causes.evidence import Evidence
 from monitor.latency import ObjectiveSubject, Observations, Source
 from monitor.movement.summary import FleetMovement
+from monitor.objectives.late_times import LateTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +114,12 @@ class Measurements(Protocol):
 
         Ages up to `least_ms` may be reported as 0, so that little is read while most records are on time.
         Sources in `together` may be reported as one sum over all topics (`EVERY_TOPIC`). Raises Unreachable,
+        AnalyticsError."""
+        ...
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        """Return the late records of topics of the sources that were reported after `since_ms` (epoch ms).
+
+        Records of at most `least_ms` do not count. None if only windows can be read. Raises Unreachable,
         AnalyticsError."""
         ...

@@ -1,8 +1,8 @@
 """Running sums over the rows of the metrics topic, for windows that end now. Pure.
 
 Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows; lags
-per partition; the longest wait of each topic per ten seconds. Memory depends on the number of topics and
-partitions, not on the number of rows.
+per partition; the longest wait of each topic per ten seconds, and its late records per second. Memory depends
+on the number of topics and partitions, not on the number of rows.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from mirror.errors import CorruptData
-from mirror.model.metrics import WAIT_SLOT_MS, MirrorMetric
+from mirror.model.metrics import LATENCY_BOUNDS_MS, WAIT_SLOT_MS, MirrorMetric, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness, is_recent
 from monitor.objectives.past import TopicLatencySums
 
 _FINE_MS: Final = 1_000
@@ -35,6 +36,8 @@ _T = TypeVar("_T")
 _Topic = tuple[str, str, str]
 _Rows = list[Sequence[int]]
 """Records and histogram of some rows or of their sums."""
+_LagReport = tuple[int, int, int, int]
+"""Time, waiting records, age of the oldest one, and interval of a row."""
 
 
 def columns_read() -> dict[str, Any]:
@@ -118,6 +121,70 @@ class _Waits:
         return found
 
 
+class _LateRecords:
+    """Late records of each topic per second: the oldest one's timestamp, and the end of its wait. `least_ms`:
+    age above which a record counts; infinite if none does."""
+
+    def __init__(self, least_ms: float) -> None:
+        self._least = least_ms
+        self._first = 0 if math.isinf(least_ms) else latency_bucket(least_ms)
+        """First bucket that may contain late records."""
+        self._by_topic: defaultdict[_Topic, dict[int, LateSpan]] = defaultdict(dict)
+        self._newest: dict[tuple[_Topic, int], tuple[int, int]] = {}
+        """Time and highest age of the last report with late records, by partition."""
+
+    def add(
+        self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
+    ) -> None:
+        """Add a report. `before`: the previous one of its partition, which bounds the age of records that
+        have arrived since better than their bucket does."""
+        if math.isinf(self._least):
+            return
+        time_ms, _, age_ms, _ = lag
+        oldest, highest = time_ms - age_ms, age_ms
+        if any(counts[self._first :]):
+            top = max(number for number, count in enumerate(counts) if count)
+            bound = round(LATENCY_BOUNDS_MS[min(top, len(LATENCY_BOUNDS_MS) - 1)])
+            arrived, highest = time_ms - bound, max(highest, bound)
+            if before is not None and before[0] <= time_ms and before[2] != UNKNOWN:
+                arrived = max(arrived, before[0] - before[2])
+            oldest = min(oldest, arrived)
+        if highest > self._least:
+            if self._newest.get(place, (0, 0))[0] <= time_ms:
+                self._newest[place] = time_ms, highest
+            slots, number = self._by_topic[place[0]], time_ms // _FINE_MS
+            known = slots.get(number, LateSpan(oldest, time_ms, highest))
+            slots[number] = LateSpan(
+                min(known.oldest_ms, oldest), max(known.until_ms, time_ms), max(known.age_ms, highest)
+            )
+
+    def forget(self, before_ms: int, after_ms: int) -> None:
+        self._newest = {place: one for place, one in self._newest.items() if before_ms <= one[0] <= after_ms}
+        for topic, slots in list(self._by_topic.items()):
+            for number, span in list(slots.items()):
+                if not before_ms <= span.until_ms <= after_ms:
+                    del slots[number]
+            if not slots:
+                del self._by_topic[topic]
+
+    def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
+        """Return the highest age of the partitions that have not reported since without late records. `lags`:
+        last report of each partition."""
+        found: dict[_Topic, int] = {}
+        for place, (time_ms, age_ms) in self._newest.items():
+            newest = lags.get(place)
+            if newest is None or is_recent(time_ms, newest[0], newest[3]):
+                found[place[0]] = max(found.get(place[0], 0), age_ms)
+        return found
+
+    def since(self, moment_ms: int, sources: Collection[Source]) -> dict[_Topic, list[LateSpan]]:
+        found = {}
+        for topic, slots in self._by_topic.items():
+            if Source(*topic[:2]) in sources:
+                found[topic] = [span for span in slots.values() if span.until_ms > moment_ms]
+        return found
+
+
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
     """Return the numbers of the slots that begin in the piece, so that pieces share no slot."""
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
@@ -135,15 +202,16 @@ def _sum(rows: _Rows) -> Sequence[int]:
 
 
 class RecentRows:
-    """Rows decoded from the topic with `columns_read`. `least_ms`: age above which the times of waits are
-    kept; infinite if no times are needed."""
+    """Rows decoded from the topic with `columns_read`. `least_ms`: age above which the times of waits and
+    late records are kept; infinite if no times are needed."""
 
     def __init__(self, least_ms: float = math.inf) -> None:
         self._waits = _Waits(least_ms)
         self._fine = _TimeSlots(_FINE_MS)
         self._coarse = _TimeSlots(_COARSE_MS)
         """Rows too old for the fine slots."""
-        self._lags: dict[tuple[_Topic, int], tuple[int, int, int, int]] = {}
+        self._lags: dict[tuple[_Topic, int], _LagReport] = {}
+        self._late = _LateRecords(least_ms)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add a row. The latest lag of a partition counts, regardless of the order of rows.
@@ -156,6 +224,7 @@ class RecentRows:
         self._fine.add(topic, lag[0], numbers)
         place = topic, row["kafka_partition"]
         known = self._lags.get(place)
+        self._late.add(place, lag, numbers[1:], known)
         if known is None or known[0] <= lag[0]:
             self._lags[place] = lag
         self._waits.add(topic, lag[0], lag[2], lag[3])
@@ -168,6 +237,7 @@ class RecentRows:
         self._fine.forget(now_ms - min(longest_ms, _LONGEST_FINE_MS), until, past)
         self._coarse.forget(since, until)
         self._waits.forget(since, until)
+        self._late.forget(since, until)
         self._lags = {place: lag for place, lag in self._lags.items() if since <= lag[0] <= until}
 
     def observe(self, now_ms: int, window_ms: int) -> Observations:
@@ -192,6 +262,15 @@ class RecentRows:
         late = {age: [late_records(count, age) for count in counts] for age in milliseconds}
         stale = {age: self._waits.stale_seconds(period, age) for age in milliseconds}
         return TopicLatencySums([*found], [sum(count) for count in counts], late, stale)
+
+    def late(self, sources: Collection[Source], since_ms: int) -> LateTopics:
+        """Return the late records of topics of the sources that were reported after `since_ms`."""
+        recent = self._late.recent_age_ms(self._lags)
+        found: dict[Source, dict[str, TopicLateness]] = {}
+        for topic, late in self._late.since(since_ms, sources).items():
+            lateness = TopicLateness(late, recent.get(topic, 0))
+            found.setdefault(Source(*topic[:2]), {})[topic[2]] = lateness
+        return found
 
     def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:
         for ((group, cluster, topic), _), (time_ms, records, age, interval) in self._lags.items():

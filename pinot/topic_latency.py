@@ -1,8 +1,8 @@
-"""Latency of the records of each topic: two queries of the monitor over thousands of topics.
+"""Latency of the records of each topic: queries of the monitor over thousands of topics.
 
-Both run several times a minute, so results stay in Pinot's form, rows of numbers or columns, without an
-object per topic. If one number for all topics of a place is enough, Pinot sums them: the result then has one
-row for each datastream instead of one for each topic.
+The first two run several times a minute, so results stay in Pinot's form, rows of numbers or columns, without
+an object per topic. If one number for all topics of a place is enough, Pinot sums them: the result then has
+one row for each datastream instead of one for each topic.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import Final, TypeAlias
 
-from mirror.model.metrics import LATENCY_BUCKETS, WAIT_SLOT_MS, latency_bucket
+from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, WAIT_SLOT_MS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value
@@ -27,6 +27,7 @@ Together: TypeAlias = Collection[tuple[str, str]]
 
 _MOST_AGES: Final = 20
 """Maximum number of ages per query."""
+_SECOND_MS: Final = 1_000
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
 """Maximum number of groups named in a query; beyond it, the query covers all."""
@@ -178,3 +179,66 @@ def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
     for column in columns[1:]:
         total = list(map(add, total, column))
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class LateSecond:
+    """Reports of a partition in one second. `place`: group, source cluster, topic and partition; `time_ms`:
+    the last one; `age_ms`: upper bound of the age of the oldest record that arrived or waited, 0 if none may
+    be late; `waited_ms`: the same of records that were certainly late."""
+
+    place: tuple[str, str, str, int]
+    time_ms: int
+    interval_ms: int
+    age_ms: int
+    waited_ms: int
+
+
+@checked_rows
+def late_seconds(
+    client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int
+) -> list[LateSecond]:
+    """Return the seconds in which partitions of the groups reported records older than `least_ms`, and the
+    last report of each partition, with `age_ms` 0. Raises the errors of `PinotClient.ask`."""
+    if not groups:
+        return []
+    own = latency_bucket(least_ms)
+    buckets = range(own, LATENCY_BUCKETS)
+    columns = [HISTOGRAM_COLUMNS[number] for number in buckets]
+    sums = ", ".join(f"sum({column})" for column in columns)
+    names = "datastream, source_cluster, topic, kafka_partition"
+    of_groups = (
+        "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s and datastream in (%(groups)s)"
+    )
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms, "groups": groups}
+    newest = client.ask(
+        f"select {names}, max(time_ms), max(interval_ms) {of_groups} group by {names} limit {MOST_GROUPS}",
+        parameters,
+    ).rows
+    may_be_late = " or ".join(f"{column} > 0" for column in columns)
+    late = client.ask(
+        f"select {names}, floor(time_ms / {_SECOND_MS}), max(time_ms), max(interval_ms), max(lag_ms), {sums} "
+        f"{of_groups} and ({may_be_late} or lag_ms > %(least)s) "
+        f"group by {names}, floor(time_ms / {_SECOND_MS}) limit {MOST_GROUPS}",
+        {**parameters, "least": least_ms},
+    ).rows
+    found = []
+    for row in newest:
+        time, every = row[4:]
+        found.append(LateSecond(_place(row), int(time), int(every), 0, 0))
+    for row in late:
+        _, time, every, lag, *counts = row[4:]
+        bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
+        age = max(int(lag), 1, *(bound for bound, _ in bounds))
+        waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
+        found.append(LateSecond(_place(row), int(time), int(every), age, waited))
+    return found
+
+
+def _place(row: Row) -> tuple[str, str, str, int]:
+    group, cluster, topic = map(str, row[:3])
+    return group, cluster, topic, int(row[3])
+
+
+def _bound_ms(bucket: int) -> int:
+    return round(LATENCY_BOUNDS_MS[min(bucket, len(LATENCY_BOUNDS_MS) - 1)])

@@ -185,7 +185,7 @@ class LaneAnswer(PartitionState):
     backlog: str | None = None
     """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
     outage, worker (lost process), instance (that lost its session), restart (of an instance, or a move); null
-    if it has no backlog, or was in time since it started and no process was lost in the last minute."""
+    if no process was lost in the last three minutes and it has no backlog or was in time since its start."""
     backlog_since_ms: int | None = None
     """Time at which the worker process or the session was lost or, for other origins, at which the lane
     started to copy (epoch ms)."""

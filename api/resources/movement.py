@@ -57,6 +57,8 @@ class StateCountAnswer(AnswerModel):
     """Time since which it has been in this state (epoch ms); null: unknown for all."""
     idle: int
     """Number of these partitions without waiting records and without traffic in the 15 minutes before."""
+    without_process: int = 0
+    """Number of these partitions whose worker process is missing or does not respond."""
 
 
 class LossAnswer(AnswerModel):

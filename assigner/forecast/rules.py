@@ -4,7 +4,7 @@ Rules for the hour `distance` hours after an origin:
 
 - day: the value of the same hour of the previous day;
 - week: the value of the same hour of the previous week, times the level: the ratio between the latest hours
-  and the same hours of that week;
+  and the same hours of that week, without hours that were an outage then;
 - weeks: the median of this over the last four weeks, which one holiday or outage does not spoil;
 - trend: the same with the level of a whole week instead of the latest hours, which weather or an event on the
   last day does not spoil;
@@ -45,6 +45,8 @@ _AROUND: Final = 2
 _TOGETHER: Final = 24
 """Distances computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
+_OUTAGE: Final = 1 / 3
+"""Share of the same hour a week before and a week after below which an hour was an outage."""
 _UNTRIED: Final = np.finfo(np.float64).max
 
 
@@ -54,8 +56,9 @@ class SeasonalRules:
     def __init__(self, series: Values) -> None:
         self._series = series
         lags = [WEEK * number for number in range(1, _WEEKS + 1)]
-        self._levels = [_level(series, lag) for lag in lags]
-        self._trends = [_clipped(_ratio(series, lag, WEEK)) for lag in lags]
+        usual = np.where(_is_outage(series), np.nan, series)
+        self._levels = [_level(series, usual, lag) for lag in lags]
+        self._trends = [_clipped(_ratio(series, usual, lag, WEEK)) for lag in lags]
 
     def forecasts(self, ahead: int) -> Values:
         """Return the forecast of the best rule for 1 to `ahead` hours after each hour of the series.
@@ -114,10 +117,17 @@ def _each_moved(series: Values, hours: Distances) -> Values:
     return np.array([_moved(series, one) for one in hours.tolist()])
 
 
-def _level(series: Values, lag: int) -> Values:
-    """Return the ratio between the hours up to each hour and the same hours `lag` hours before; 1 if
-    unknown."""
-    day, newest = _ratio(series, lag, DAY), _ratio(series, lag, _NEWEST)
+def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
+    """Return the hours that were an outage, which is known a week later, when their values are first used as
+    those of an earlier week."""
+    before, after = _moved(series, WEEK), _moved(series, -WEEK)
+    return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
+
+
+def _level(series: Values, usual: Values, lag: int) -> Values:
+    """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown. `usual`: the
+    series without outages, for the hours before."""
+    day, newest = _ratio(series, usual, lag, DAY), _ratio(series, usual, lag, _NEWEST)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
     return _clipped(np.where(is_step, newest, day))
@@ -128,9 +138,10 @@ def _clipped(levels: Values) -> Values:
     return np.clip(np.where(np.isnan(levels), 1.0, levels), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
 
 
-def _ratio(series: Values, lag: int, hours: int) -> Values:
-    """Return the sum of the last `hours` divided by that of the hours `lag` before; NaN if that sum is 0."""
-    before = _moved(series, lag)
+def _ratio(series: Values, usual: Values, lag: int, hours: int) -> Values:
+    """Return the sum of the last `hours` divided by that of the usual hours `lag` before; NaN if that sum is
+    0."""
+    before = _moved(usual, lag)
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), hours) for values in (series, before))
     return np.asarray(np.divide(new, old, out=np.full(len(series), np.nan), where=old > 0))

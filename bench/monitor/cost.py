@@ -33,7 +33,8 @@ from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.alert import Style
-from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.catalogue import AlertPatience
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import InheritedAlerts, matters_of
@@ -134,6 +135,9 @@ class _NoTopic:
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """Drop the records."""
+
+    def reclaim(self) -> None:
+        """Do nothing: there is no other writer."""
 
 
 def _datastream(name: str) -> Mapping[str, Any]:

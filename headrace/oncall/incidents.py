@@ -24,12 +24,13 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
     """Build the writer that stores incidents and restores them after a restart. Raises ConfigError,
     NotFound."""
     clock, inherited = SystemClock(), InheritedAlerts()
+    alerts.expect_past()
 
     def restored(stored: StoredMonitorState) -> None:
         now_ms, now = clock.now_ms(), clock.monotonic()
-        late = [record for record in stored.records if record.is_late]
+        late = [record for record in stored.records if record.is_open and record.is_late]
         cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})
-        alerts.restore(one for one in late if one.closing_ms is None)
+        alerts.remember(stored.records)
         alerts.resume(read_alerts(stored.notes.values()))
 
     return IncidentKeeper(

@@ -74,7 +74,18 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        return self._keeper is not None and self._keeper.is_shut_out
+        """Return whether another monitor has taken over the incidents. A monitor that still holds the lease
+        was fenced by the broker, after an outage that interrupted a write, and continues."""
+        if self._keeper is None or not self._keeper.is_shut_out:
+            return False
+        try:
+            if self.cycle.held_by():
+                return True
+        except HeadraceError as error:
+            _log.warning("cannot confirm the lease of the monitor", reason=str(error))
+            return False
+        self._keeper.reclaim()
+        return False
 
     def stop(self) -> None:
         """Request the end."""

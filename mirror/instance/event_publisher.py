@@ -17,12 +17,12 @@ from mirror.coordination.leader_actions import StoreDefinition
 from mirror.coordination.operations.operation import ended_stop
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.stores.definitions import DefinitionStore, StoredDatastream, replacement
-from mirror.coordination.stores.events import EventLog, command_event
+from mirror.coordination.stores.events import EventLog, command_event, worker_event
 from mirror.errors import CoordinationError, NotFound, SessionLost, Unreachable, VersionConflict
 from mirror.instance.problem_board import ProblemBoard
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import DatastreamName
-from mirror.model.metrics import PlacementEvent
+from mirror.model.identifiers import DatastreamName, InstanceName
+from mirror.model.metrics import PlacementEvent, WorkerLoss
 from mirror.model.nodes import NextNode, NodeWrite
 from mirror.model.plan import Plan
 from mirror.ports import Clock
@@ -171,3 +171,15 @@ def audit_removal(name: DatastreamName, removed: Datastream | None) -> None:
     """Log the removal of a definition. `removed`: its last state, if readable."""
     asked_by = removed.halt.requested_by if removed is not None and removed.halt is not None else ""
     audit("remove", name, SERVICE, removed, None, asked_by, "none of its tasks is left")
+
+
+def publish_losses(
+    instance: InstanceName,
+    log: EventLog,
+    publish: Callable[[Events], None],
+    losses: Sequence[WorkerLoss],
+) -> None:
+    """Store and publish the events of lost worker processes. Raises Unreachable, SessionLost."""
+    events = tuple(worker_event(instance, one) for one in losses)
+    log.append(events)
+    publish(events)

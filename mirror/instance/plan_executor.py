@@ -6,7 +6,7 @@ other instances, start lanes that no other instance holds. If a round fails, the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,6 +39,7 @@ from mirror.instance.workers.troubles import held_back_of, troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
+from mirror.model.metrics import WorkerLoss
 from mirror.model.movement.demand import Demand
 from mirror.model.plan import Plan
 from mirror.model.sizing.catch_up import catch_up_by_group
@@ -57,7 +58,8 @@ _TAKEN_OVER_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores that an instance reads and writes."""
+    """The stores that an instance reads and writes. `tell_losses` stores and publishes lost worker
+    processes."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -68,6 +70,7 @@ class SharedState:
     bound: BoundClusters
     beginnings: FirstPartitionsStore
     losses: LossWatch
+    tell_losses: Callable[[Sequence[WorkerLoss]], None]
 
 
 class PlanExecutor:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 """Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket counts higher values."""
@@ -143,7 +143,7 @@ class ChangeKind(StrEnum):
     """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or no longer is.
     REQUEST: a request that cannot be executed. LOADS: the loads of a source cluster are stale or unavailable,
     or available again. COMMAND: an operator's action on a datastream. INSTANCE: an instance lost its
-    session."""
+    session. WORKER: an instance lost a worker process and replaces it."""
 
     PLAN = "plan"
     DATASTREAM = "datastream"
@@ -153,6 +153,7 @@ class ChangeKind(StrEnum):
     LOADS = "loads"
     COMMAND = "command"
     INSTANCE = "instance"
+    WORKER = "worker"
     OTHER = "other"
     """A kind written by a newer version."""
 
@@ -183,6 +184,16 @@ class PlacementEvent:
     to_instance: str
     bytes_per_second: float | None
     sentence: str
+
+
+class WorkerLoss(NamedTuple):
+    """Unexpected end of a worker process at `time_ms` (epoch). `how`: exit code or signal. `lanes`: number of
+    partitions that it copied."""
+
+    time_ms: int
+    worker: int
+    how: str
+    lanes: int
 
 
 @dataclass(frozen=True, slots=True)

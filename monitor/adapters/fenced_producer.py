@@ -46,6 +46,11 @@ class FencedProducer:
             raise found from error
         self._producer = producer
 
+    def reclaim(self) -> None:
+        """Take the transactional id again with the next write. Only for the rightful writer, after the broker
+        has ended a transaction that took too long, which fences like another writer."""
+        self._producer = self._unfinished = None
+
     def write(self, topic: str, values: Mapping[str, bytes | None]) -> None:
         """Write the values in one transaction and wait for its commit. Raises Fenced if another writer has
         taken over the transactional id, Unreachable, Refused."""

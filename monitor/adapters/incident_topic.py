@@ -109,6 +109,10 @@ class IncidentTopic:
             list(_records((key, value) for key, value in found.items() if key not in notes)), notes
         )
 
+    def reclaim(self) -> None:
+        """Fence other writers again with the next write."""
+        self._writer.reclaim()
+
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """Write records and notes and wait for the commit. Raises Fenced if another monitor has taken over,
         Unreachable, Refused."""

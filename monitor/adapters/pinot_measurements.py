@@ -9,11 +9,12 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_share
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
+from monitor.objectives.late_times import LateSpan, LateTopics, TopicLateness, is_recent
 from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
-from pinot.topic_latency import arrived, lateness, stale_by_topic
+from pinot.topic_latency import arrived, late_seconds, lateness, stale_by_topic
 
 
 class PinotMeasurements:
@@ -53,6 +54,29 @@ class PinotMeasurements:
         found = lateness(self._client, when, ages, together)
         late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}
         return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
+        """Return the late records of topics of the sources since that time, each by the upper bound of its
+        bucket. Raises Unreachable, AnalyticsError."""
+        now_ms = self._clock.now_ms()
+        groups = sorted({source.group for source in sources})
+        rows = late_seconds(
+            self._client, TimeRange.up_to(now_ms, max(now_ms - since_ms, 1)), groups, least_ms
+        )
+        newest = {row.place: row for row in rows if not row.age_ms}
+        spans: dict[tuple[Source, str], list[LateSpan]] = {}
+        recent: dict[tuple[Source, str], int] = {}
+        for row in rows:
+            if row.age_ms > least_ms and row.place in newest:
+                topic, last = (Source(*row.place[:2]), row.place[2]), newest[row.place]
+                span = LateSpan(row.time_ms - row.waited_ms, row.time_ms, row.age_ms)
+                spans.setdefault(topic, []).append(span)
+                if is_recent(row.time_ms, last.time_ms, last.interval_ms):
+                    recent[topic] = max(recent.get(topic, 0), row.age_ms)
+        found: dict[Source, dict[str, TopicLateness]] = {}
+        for (source, name), late in spans.items():
+            found.setdefault(source, {})[name] = TopicLateness(late, recent.get((source, name), 0))
+        return found
 
 
 def _late(beyond: Sequence[float], within: Sequence[float], age_ms: int) -> list[float]:

@@ -22,6 +22,7 @@ from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.recent_rows import RecentRows, columns_read
 
@@ -97,6 +98,8 @@ class TopicMeasurements:
         Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, and AnalyticsError for a longer window.
         """
         window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
+        if least_ms:
+            self._require_times(least_ms)
         if window_seconds > LONGEST_SECONDS:
             raise AnalyticsError(
                 f"a window of {window_seconds:g} s is too long for {self._topic}",
@@ -118,15 +121,26 @@ class TopicMeasurements:
                 f"{self._topic} is only read one hour back",
                 advice="measurements older than an hour require Pinot",
             )
-        least_ms = min(milliseconds, default=math.inf)
-        if least_ms < self._least_ms:
-            self._least_ms = least_ms
-            self.close()
+        self._require_times(min(milliseconds, default=math.inf))
         self._look_back(now_ms, _REACHES_MS[0])
         if reach_ms > self._longest_ms:
             self._refuse_too_many(now_ms - reach_ms)
             self._look_back(now_ms, reach_ms)
         return self._rows.past(period, milliseconds)
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
+        """Return the late records of topics of the sources since that time, at most an hour ago. Raises like
+        `observe`."""
+        now_ms = self._clock.now_ms()
+        self._require_times(least_ms)
+        self._look_back(now_ms, min(now_ms - since_ms, LONGEST_SECONDS * 1_000))
+        return self._rows.late(sources, since_ms)
+
+    def _require_times(self, least_ms: float) -> None:
+        """Keep the times of records that are older than that; read again if they were dropped."""
+        if least_ms < self._least_ms:
+            self._least_ms = least_ms
+            self.close()
 
     def _look_back(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
         is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)

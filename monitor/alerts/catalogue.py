@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from monitor.alerts.alert import AlertKind, Severity
+from monitor.movement.summary import NEAR_SECONDS
 
 LATE: Final = AlertKind("HeadraceLatencyObjectiveBreached", Severity.CRITICAL)
 """Records arrive later than the datastream's objective allows; an incident is open."""
@@ -84,3 +86,68 @@ CATALOGUE: Final = (
     RESIZE,
     WATCHDOG,
 )
+
+OF_CLUSTERS: Final = frozenset({SOURCE_AWAY, DESTINATION_AWAY, PROCESS_LOST, BROKERS_THROTTLE})
+"""Kinds of alerts about several datastreams."""
+OF_PARTITIONS: Final = OF_CLUSTERS | {
+    LOSS_AHEAD,
+    STALLED,
+    STOPPED,
+    REWOUND,
+    PAUSED,
+    TRUNCATED,
+    RECREATED,
+    TRANSACTION,
+    CATCHING_UP,
+}
+"""Kinds of alerts about partitions, raised for datastreams with and without an objective."""
+
+
+class ClockReading(NamedTuple):
+    """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
+
+    ms: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPatience:
+    """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
+    before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
+    at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
+    which short windows of error budgets still include it."""
+
+    halted_seconds: float = 30.0
+    unjudged_seconds: float = 600.0
+    blind_seconds: float = 60.0
+    keep_seconds: float = 60.0
+    partitions_seconds: float = 60.0
+    transaction_seconds: float = 900.0
+    loss_seconds: float = 20.0
+    loss_within_seconds: float = NEAR_SECONDS
+    receiver_seconds: float = 120.0
+    catching_up_seconds: float = 1_800.0
+    recovered_seconds: float = 180.0
+    loss_least_share: float = 0.1
+    resize_seconds: float = 600.0
+    burnt_seconds: float = 2_100.0
+
+    def before(self, kind: AlertKind) -> float:
+        """Return the seconds for which a condition must last before its alert fires."""
+        waits = {
+            HALTED: self.halted_seconds,
+            UNJUDGED: self.unjudged_seconds,
+            BLIND: self.blind_seconds,
+            TRANSACTION: self.transaction_seconds,
+            CATCHING_UP: self.catching_up_seconds,
+            LOSS_AHEAD: self.loss_seconds,
+            RECEIVER_AWAY: self.receiver_seconds,
+            RESIZE: self.resize_seconds,
+        }
+        return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
+
+    def after(self, kind: AlertKind) -> float:
+        """Return the seconds for which a condition must be absent before its alert resolves."""
+        if kind is LATE:
+            return self.recovered_seconds
+        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mirror.model.datastreams.lanes import NO_WORKER, SILENT_WORKER, QuotaOwner
+from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted, first_few
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
@@ -40,6 +40,8 @@ _BEHIND: Final = frozenset(
     {MovementState.CATCHING_UP, MovementState.WARN, MovementState.THROTTLED, MovementState.STALL}
 )
 _NAMES_SHOWN: Final = 20
+_SETTLED_SECONDS: Final = 10.0
+"""Time after an outage in which measurements may still be from before the late records arrived."""
 
 
 class Fault(NamedTuple):
@@ -64,16 +66,18 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, TurnResult], movements: FleetMovement) -> list[Fault]:
-    """Return the datastreams blocked by clusters. Either partitions wait for a cluster, or the datastream is
-    late because a cluster has not responded for longer than the objective."""
+    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
+    late because one has not responded for longer than their objective. A diagnosis of lateness that is over
+    is no fault: the window lasts longer."""
     found = []
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
         found += [_cluster_fault(name, one, count) for count in states]
-        if lost := [count for count in one.movement.states if _has_no_process(count)]:
+        if lost := [count for count in one.movement.states if count.without_process]:
             found += [_stopped(name, count) for count in lost]
             continue
-        if not states and (finding := findings.get(name)) is not None and finding.diagnosis is not None:
+        finding = findings.get(name)
+        if not states and finding is not None and finding.diagnosis is not None and not finding.is_over:
             found += _diagnosed(name, one, finding.diagnosis)
     return found
 
@@ -84,10 +88,6 @@ def _cluster_fault(name: DatastreamName, datastream_states: DatastreamStates, co
     text = f"{count.worst}{since}: {count.reason or count.state.value}"
     cluster, since_ms = _cluster(datastream_states, kind), count.since_ms
     return Fault(name, kind, cluster, count.partitions, count.worst, text, since_ms, count.is_idle)
-
-
-def _has_no_process(count: StateCount) -> bool:
-    return count.state is MovementState.STOP and count.reason.startswith((SILENT_WORKER, NO_WORKER))
 
 
 def _stopped(name: DatastreamName, count: StateCount) -> Fault:
@@ -186,7 +186,10 @@ class Outages:
         for name, outage in list(self._outages.items()):
             if name in affected:
                 continue
-            outage.is_over = outage.is_over or not _is_behind(name, findings, movements)
+            is_reported_since = now - outage.seen >= _SETTLED_SECONDS
+            outage.is_over = outage.is_over or (
+                is_reported_since and not _is_behind(name, findings, movements)
+            )
             follows = outage.kind is PROCESS_LOST or _catches_up(findings.get(name))
             is_reported = outage.was_sent or (follows and not outage.is_over)
             most = self._most if outage.was_sent else self._unsent

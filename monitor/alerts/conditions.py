@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey, AlertKind, Severity
@@ -27,75 +27,25 @@ from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
     CATALOGUE,
-    CATCHING_UP,
     HALTED,
     LATE,
     LOSS_AHEAD,
+    OF_CLUSTERS,
     OF_ITSELF,
-    RECEIVER_AWAY,
-    RESIZE,
+    OF_PARTITIONS,
     TIMESTAMPS,
-    TRANSACTION,
     UNJUDGED,
     WEARING,
+    AlertPatience,
+    ClockReading,
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
-from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
+from monitor.alerts.partitions import loss_alert, partitions_text, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
-from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, DatastreamStates, FleetMovement
-from monitor.records.record import IncidentRecord, Phase
-
-
-class ClockReading(NamedTuple):
-    """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
-
-    ms: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AlertPatience:
-    """Seconds for which conditions must last before alerts fire, and must be absent (`keep_seconds`) before
-    alerts resolve. A predicted data loss counts if it is at most `loss_within_seconds` away and the backlog
-    is at least `loss_least_share` of the source log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include the incident."""
-
-    halted_seconds: float = 30.0
-    unjudged_seconds: float = 600.0
-    blind_seconds: float = 60.0
-    keep_seconds: float = 60.0
-    partitions_seconds: float = 60.0
-    transaction_seconds: float = 900.0
-    loss_seconds: float = 20.0
-    loss_within_seconds: float = NEAR_SECONDS
-    receiver_seconds: float = 120.0
-    catching_up_seconds: float = 1_800.0
-    recovered_seconds: float = 180.0
-    loss_least_share: float = 0.1
-    resize_seconds: float = 600.0
-    burnt_seconds: float = 2_100.0
-
-    def before(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must last before its alert fires."""
-        waits = {
-            HALTED: self.halted_seconds,
-            UNJUDGED: self.unjudged_seconds,
-            BLIND: self.blind_seconds,
-            TRANSACTION: self.transaction_seconds,
-            CATCHING_UP: self.catching_up_seconds,
-            LOSS_AHEAD: self.loss_seconds,
-            RECEIVER_AWAY: self.receiver_seconds,
-            RESIZE: self.resize_seconds,
-        }
-        return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
-
-    def after(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must be absent before its alert resolves."""
-        if kind is LATE:
-            return self.recovered_seconds
-        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
+from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement
+from monitor.records.record import IncidentRecord
 
 
 @dataclass(slots=True)
@@ -125,6 +75,8 @@ class Conditions:
         """Datastreams that are late because part of them was not copied before."""
         self._paged: dict[str, float] = {}
         """Datastreams with the alert of an incident, and the last time at which it fired."""
+        self._began: float | None = None
+        self._knows_past = True
         self._breached: frozenset[str] = frozenset()
         """Datastreams whose incident may open soon."""
         self._recovered: set[str] = set()
@@ -132,23 +84,21 @@ class Conditions:
         fires until the incident closes, so that a datastream close to its objective does not page every few
         minutes."""
 
-    def restore(self, records: Iterable[IncidentRecord], now: ClockReading) -> list[Alert]:
-        """Restore the alerts of incidents that a previous monitor opened. Their start is the start of the
-        incident. Incidents caused by wrong timestamps have no such alert."""
-        restored = []
+    def expect_past(self) -> None:
+        """Wait for the incidents of a previous monitor before an error budget that burns pages."""
+        self._knows_past = False
+
+    def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
+        """Take the datastreams with recent incidents from a previous monitor: their error budgets burn
+        because of these."""
+        self._knows_past = True
         for record in records:
-            if record.cause == Cause.WRONG_TIMESTAMPS:
-                continue
-            last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
-            text, done = (last.text if last else ""), (acted.text if acted else "")
-            name, opened_ms = record.datastream, record.opened_ms
-            alert = Alert(LATE, _late(name), text, opened_ms, name, record.cluster, done)
-            restored.append(self._inherit(alert, now))
-        return restored
+            ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
+            self._paged[record.datastream] = max(ended, self._paged.get(record.datastream, ended))
 
     def resume(self, alerts: Iterable[Alert], now: ClockReading) -> list[Alert]:
-        """Restore alerts sent by a previous monitor. They keep their start, and resolve if their condition no
-        longer holds. For alerts of incidents, this start replaces the one set by `restore`."""
+        """Restore alerts that fired for a previous monitor; they keep their start and resolve if their
+        condition is not seen."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: ClockReading) -> Alert:
@@ -217,6 +167,8 @@ class Conditions:
         faults = self._faults({}, movements, now)
         # Measurements of a cluster that does not respond cannot be read: that is one fault.
         seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
+        if not seen:
+            self._held.pop(blind.key, None)
         self._see([*seen, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
@@ -372,6 +324,11 @@ class Conditions:
             return condition.fires
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
+    def _is_past_known(self, now: ClockReading) -> bool:
+        """Return whether the incidents of a previous monitor are known or do not come any more."""
+        self._began = now.seconds if self._began is None else self._began
+        return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
+
     def _firing(self, now: ClockReading) -> list[Alert]:
         since = now.seconds - self._patience.burnt_seconds
         self._paged = {name: at for name, at in self._paged.items() if at > since}
@@ -383,12 +340,16 @@ class Conditions:
         for key, one in self._held.items():
             lasted = now.seconds - one.since.seconds
             begins = one.seen == now.seconds and lasted >= self._patience.before(one.alert.kind)
+            if key.name == BURNING.name and not self._is_past_known(now):
+                continue
             is_paged = key.name == BURNING.name and key.datastream in self._paged.keys() | self._breached
             one.is_inhibited = is_paged and (one.is_inhibited or not one.fires)
             one.fires = one.fires or begins
         return [one.alert for one in self._held.values() if one.fires]
 
 
+_PAST_SECONDS: Final = 60.0
+"""Time after which a monitor no longer waits for the incidents of a previous one."""
 _SAME_CAUSE_MS: Final = 120_000
 """Maximum delay until a partition state or halt that makes records late becomes known."""
 
@@ -407,12 +368,17 @@ _ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 def _is_late(finding: TurnResult, late: _SeenCondition | None) -> bool:
     """Return whether the alert of an incident should fire now.
 
-    A firing alert continues while the status is unknown. A resolved alert fires again after as many breaches
-    as open an incident."""
+    An alert that fires continues while the standing is unknown; one that resolved fires again after as many
+    breaches as open an incident. None starts once no record is late any longer, although the window still
+    shows it."""
     if not finding.incident.is_open:
         return False
     if late is None:
-        return finding.verdict.standing is ObjectiveStatus.BREACHED and finding.incident.breaches != 1
+        return (
+            finding.verdict.standing is ObjectiveStatus.BREACHED
+            and finding.incident.breaches != 1
+            and not finding.is_over
+        )
     return finding.verdict.standing is not ObjectiveStatus.WITHIN
 
 

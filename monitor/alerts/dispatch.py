@@ -9,8 +9,8 @@ import structlog
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
-from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG
-from monitor.alerts.conditions import ClockReading, Conditions
+from monitor.alerts.catalogue import RECEIVER_AWAY, WATCHDOG, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
@@ -63,10 +63,13 @@ class AlertDispatch:
         for delivery in self._deliveries:
             delivery.stop(max(0.0, ends_at - self._clock.monotonic()))
 
-    def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Continue with incidents of a previous monitor. If their conditions still hold, their alerts are
-        sent again with the original start. Their end is always sent."""
-        self._continue(self._conditions.restore(records, self._now()), {})
+    def expect_past(self) -> None:
+        """Expect a call of `remember`."""
+        self._conditions.expect_past()
+
+    def remember(self, records: Iterable[IncidentRecord]) -> None:
+        """Take the recent incidents of a previous monitor, also those that are over."""
+        self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
         """Continue with alerts of a previous monitor. They are not sent again to receivers that have them."""

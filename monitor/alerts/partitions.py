@@ -16,15 +16,11 @@ from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted, duration_text
 from monitor.alerts.alert import Alert, AlertKind, rfc3339
 from monitor.alerts.catalogue import (
-    BROKERS_THROTTLE,
     CATCHING_UP,
-    DESTINATION_AWAY,
     LOSS_AHEAD,
     PAUSED,
-    PROCESS_LOST,
     RECREATED,
     REWOUND,
-    SOURCE_AWAY,
     STALLED,
     STOPPED,
     TRANSACTION,
@@ -57,10 +53,6 @@ _SAYS: Final[Mapping[MovementState, str]] = {
 }
 _OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, MovementState.CATCHING_UP})
 """States that do not matter while no records wait or arrive."""
-OF_CLUSTERS: Final = frozenset({SOURCE_AWAY, DESTINATION_AWAY, PROCESS_LOST, BROKERS_THROTTLE})
-"""Kinds of alerts about several datastreams."""
-OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values(), *OF_CLUSTERS})
-"""Kinds of alerts about partitions, raised for datastreams with and without an objective."""
 
 
 def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> Iterator[Alert]:

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, PlainSerializer, SecretStr, model_val
 
 from mirror.options import Seconds, Settings
 from monitor.alerts.alert import ALERTNAME
-from monitor.alerts.conditions import AlertPatience
+from monitor.alerts.catalogue import AlertPatience
 from monitor.alerts.silence import Silence
 from monitor.movement.summary import NEAR_SECONDS
 

@@ -20,12 +20,12 @@ from monitor.alerts.catalogue import (
     CATCHING_UP,
     DESTINATION_AWAY,
     HALTED,
+    OF_PARTITIONS,
     PAUSED,
     SOURCE_AWAY,
     TRANSACTION,
     WATCHDOG,
 )
-from monitor.alerts.partitions import OF_PARTITIONS
 from monitor.causes.diagnosis import Cause
 from monitor.records.book import DatastreamProblem
 from monitor.records.record import NOTES, UNREADABLE, moment_of

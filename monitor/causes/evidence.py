@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.datastreams.lanes import QuotaHold
 from monitor.movement.states import MovementState
+from monitor.objectives.late_times import TimeInterval
 
 
 class Phases(NamedTuple):
@@ -98,11 +99,13 @@ class LaneEvidence:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Evidence about one datastream. `silent`: instances that did not respond. `others`: lanes of datastreams
-    that share its tasks (`system.taskPrefix`)."""
+    that share tasks with it (`system.taskPrefix`). `late`: times at which records were late; empty if
+    unknown."""
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()
     others: tuple[LaneEvidence, ...] = ()
+    late: tuple[TimeInterval, ...] = ()
 
     @property
     def of_tasks(self) -> tuple[LaneEvidence, ...]:

@@ -72,6 +72,7 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.load import HOT_SHARE
 from monitor.causes.diagnosis import UNAVAILABLE, Cause, Diagnosis
 from monitor.causes.evidence import LOSSES, BacklogOrigin, Evidence, LaneEvidence, Phases
+from monitor.causes.losses import with_explaining_losses
 from monitor.causes.sentences import CauseFigures, sentence_of
 from monitor.movement.states import MovementState as State
 
@@ -115,6 +116,7 @@ _NOT_COPIED: Final = frozenset(
 
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     """Return the cause for which records are later than `limit_ms`."""
+    evidence = with_explaining_losses(evidence, limit_ms)
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
     by_cause: dict[Cause, list[LaneEvidence]] = {}
@@ -123,7 +125,9 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
         if late:
             by_cause[Cause.WRONG_TIMESTAMPS] = late
         else:
-            late = [lane for lane in lanes if not lane.has_no_backlog]
+            late = [
+                lane for lane in lanes if not lane.has_no_backlog or (evidence.late and lane.origin in LOSSES)
+            ]
     if not by_cause:
         of_tasks = evidence.of_tasks
         for lane in late:

@@ -57,6 +57,7 @@ _MOVING: Final = frozenset({_S.CATCHING_UP, _S.THROTTLED, _S.WARN})
 """States in which the backlog is being copied, at any rate."""
 _BY_CAUSE: Final = {
     PauseCause.SILENT_WORKER: _S.STOP,
+    PauseCause.NO_WORKER: _S.STOP,
     PauseCause.TRUNCATED: _S.TRUNCATED,
     PauseCause.RECREATED: _S.RECREATED,
     PauseCause.SOURCE_AWAY: _S.SOURCE_AWAY,
@@ -64,6 +65,9 @@ _BY_CAUSE: Final = {
     PauseCause.OPEN_TRANSACTION: _S.WAITING_FOR_TRANSACTION,
     PauseCause.OTHER: _S.PAUSED_BY_ITSELF,
 }
+
+
+_WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WORKER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def judge_lane(
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
-    found = LaneJudgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
+    found = found._replace(seconds_to_loss=left, hidden_ms=hidden_ms)
     if not found.loses_data:
         return found
     return found._replace(keeps_ahead=_keeps_ahead(found, history, now), backlog_share=backlog_share(history))
@@ -127,10 +131,11 @@ def _by_facts(facts: LaneFacts) -> LaneJudgement | None:
     """Rules 1 to 7."""
     if facts.by_user:
         return LaneJudgement(_S.PAUSED_BY_USER, facts.reason, facts.since)
+    lacks_process = facts.cause in _WITHOUT_PROCESS
     if facts.activity is LaneActivity.UNCOPIED:
-        return LaneJudgement(_S.STOP, facts.reason, facts.since)
+        return LaneJudgement(_S.STOP, facts.reason, facts.since, lacks_process=lacks_process)
     if facts.activity is LaneActivity.PAUSED:
-        return LaneJudgement(_BY_CAUSE[facts.cause], facts.reason, facts.since)
+        return LaneJudgement(_BY_CAUSE[facts.cause], facts.reason, facts.since, lacks_process=lacks_process)
     return None
 
 

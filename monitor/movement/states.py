@@ -69,9 +69,9 @@ class LaneJudgement(NamedTuple):
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
     `hidden_ms`: age of the first record hidden by an open transaction if no other records wait.
-    `keeps_ahead`: whether it copies records before the source deletes them at its present rate; also True if
-    it was not observed for long enough. `backlog_share`: for a lane that loses data, backlog as a share of
-    the source's log."""
+    `keeps_ahead`: at its present rate it copies records before the source deletes them, or was not observed
+    for long enough to tell. `backlog_share`: for a lane that loses data, backlog as a share of the source's
+    log. `lacks_process`: its worker process is missing or does not respond."""
 
     state: MovementState | None
     reason: str = ""
@@ -81,6 +81,7 @@ class LaneJudgement(NamedTuple):
     hidden_ms: int | None = None
     keeps_ahead: bool = False
     backlog_share: float | None = None
+    lacks_process: bool = False
 
     @property
     def loses_data(self) -> bool:

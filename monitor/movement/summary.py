@@ -16,9 +16,9 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: partition that has been in this state for longest, since `since_ms`
-    (epoch ms; None if unknown for all), with its `reason`. `idle`: number of partitions without waiting
-    records and recent traffic."""
+    """Partitions in one state. `worst`: longest in this state, since `since_ms` (epoch; None if
+    unknown for all), for `reason`. `idle`: number without waiting records and recent traffic.
+    `without_process`: number whose worker process is missing or does not respond."""
 
     state: MovementState
     partitions: int
@@ -26,6 +26,7 @@ class StateCount:
     reason: str
     since_ms: int | None = None
     idle: int = 0
+    without_process: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -117,15 +118,17 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 class _StateCounter:
     """Accumulates the partitions in one state, with details of the worst one only."""
 
-    __slots__ = ("_idle", "_number", "_worst")
+    __slots__ = ("_idle", "_number", "_without_process", "_worst")
 
     def __init__(self, first: PartitionMovement) -> None:
         self._number, self._worst, self._idle = 1, first, int(first.is_idle)
+        self._without_process = int(first.judgement.lacks_process)
 
     def note(self, partition_movement: PartitionMovement) -> None:
         """Add a partition."""
         self._number += 1
         self._idle += partition_movement.is_idle
+        self._without_process += partition_movement.judgement.lacks_process
         since_ms, longest = partition_movement.since_ms, self._worst.since_ms
         if since_ms == longest:
             if str(partition_movement.partition) < str(self._worst.partition):
@@ -135,7 +138,15 @@ class _StateCounter:
 
     def count_of(self, state: MovementState) -> StateCount:
         partition, judgement, since_ms, _ = self._worst
-        return StateCount(state, self._number, str(partition), judgement.reason, since_ms, self._idle)
+        return StateCount(
+            state,
+            self._number,
+            str(partition),
+            judgement.reason,
+            since_ms,
+            self._idle,
+            self._without_process,
+        )
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
@@ -170,7 +181,8 @@ def _longer(state_count: StateCount, other: StateCount) -> StateCount:
     worst = min(state_count, other, key=order)
     total = state_count.partitions + other.partitions
     idle = state_count.idle + other.idle
-    return StateCount(state_count.state, total, worst.worst, worst.reason, worst.since_ms, idle)
+    without = state_count.without_process + other.without_process
+    return StateCount(state_count.state, total, worst.worst, worst.reason, worst.since_ms, idle, without)
 
 
 def _sooner(loss_ahead: LossAhead, other: LossAhead) -> LossAhead:

@@ -16,8 +16,10 @@ from monitor.causes.diagnosis import CATCH_UPS, OF_PLACEMENT, UNAVAILABLE, Cause
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import ObjectiveStatus
+from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
-from monitor.records.costs import is_news, opened_costs, seconds_since, with_costs
+from monitor.objectives.late_times import UNMEASURED, BadTime, TimeInterval
+from monitor.records.costs import is_news, observed_interval, opened_costs, seconds_since, with_costs
 from monitor.records.outages import Outage, RecentOutages
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain
 
@@ -32,8 +34,13 @@ class DatastreamProblem(NamedTuple):
     cause: Cause | None = None
 
 
+_COPIED: Final = frozenset(
+    {MovementState.CATCHING_UP, MovementState.WARN, MovementState.THROTTLED, MovementState.REWIND}
+)
 Matters = Mapping[DatastreamName, Sequence[DatastreamProblem]]
 NO_MATTERS: Final[Matters] = {}
+_REMEMBERED_MS: Final = 3_600_000
+"""Time for which the end of an incident is remembered, so that the next one does not count it."""
 _GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
 _OVER: Final = "no problem remains"
 
@@ -52,22 +59,33 @@ class IncidentBook:
         self._open: dict[DatastreamName, IncidentRecord] = {}
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
+        self._bad: dict[DatastreamName, BadTime] = {}
+        """Bad time of the latest incident of each datastream; after its end, the time that is counted."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
 
-        If this monitor has already opened an incident of the datastream, its findings are appended and its
-        record is dropped."""
-        stored = {
-            DatastreamName(one.datastream): one
-            for one in sorted(records, key=lambda one: one.opened_ms)
-            if one.is_open
-        }
+        Findings about it since the start are appended; their own record is dropped."""
+        known = sorted(records, key=lambda one: one.opened_ms)
+        stored = {DatastreamName(one.datastream): one for one in known if one.is_open}
         replaced = frozenset(self._open[name].id for name in stored if name in self._open)
+        for record in known:
+            self._continue(DatastreamName(record.datastream), record)
         for name, record in stored.items():
-            self._open[name] = _joined(record, self._open.get(name))
+            joined = _joined(record, self._open.get(name))
+            self._open[name] = replace(joined, bad_seconds=self._bad[name].seconds)
             self._written[name] = self._open[name]
         return RestoredIncidents([self._open[name] for name in stored], replaced)
+
+    def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
+        """Count only the time after a previous monitor's last turn in addition to what it counted."""
+        known = self._bad.get(name, BadTime())
+        if record.judged_ms >= known.since_ms:
+            counted = record.bad_seconds if record.is_open else 0.0
+            self._bad[name] = BadTime(record.judged_ms, counted).adding(known.intervals)
+            own = self._open.get(name)
+            if own is not None:
+                self._open[name] = replace(own, bad_seconds=self._bad[name].seconds)
 
     def judged(
         self,
@@ -78,35 +96,48 @@ class IncidentBook:
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn and return the changed records."""
         self._outages.note(movements, now_ms)
-        return self._turn(
-            [
-                _after(
-                    self._open.get(name),
-                    name,
-                    findings.get(name),
-                    _DatastreamProblems.of(name, matters, movements, self._outages.of(name)),
-                    now_ms,
-                )
-                for name in dict.fromkeys([*self._open, *findings, *matters])
-            ]
-        )
+        since_ms = now_ms - _REMEMBERED_MS
+        self._bad = {k: one for k, one in self._bad.items() if k in self._open or one.since_ms > since_ms}
+        changed = []
+        for name in dict.fromkeys([*self._open, *findings, *matters]):
+            found = _DatastreamProblems.of(name, matters, movements, self._outages.of(name))
+            finding, former = findings.get(name), self._open.get(name)
+            record = _after(former, name, finding, found, now_ms)
+            changed.append(self._with_bad_time(former, record, finding, found, now_ms))
+        return self._turn(changed)
 
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
         """Update the incidents after a turn without verdicts and return the changed records."""
         self._outages.note(movements, now_ms)
-        return self._turn(
-            [
-                _unseen(
-                    self._open.get(name),
-                    name,
-                    _DatastreamProblems.of(name, matters, movements, self._outages.of(name)),
-                    now_ms,
-                )
-                for name in dict.fromkeys([*self._open, *matters])
-            ]
-        )
+        changed = []
+        for name in dict.fromkeys([*self._open, *matters]):
+            found = _DatastreamProblems.of(name, matters, movements, self._outages.of(name))
+            former = self._open.get(name)
+            record = _unseen(former, name, found, now_ms)
+            changed.append(self._with_bad_time(former, record, None, found, now_ms))
+        return self._turn(changed)
+
+    def _with_bad_time(
+        self,
+        former: IncidentRecord | None,
+        record: IncidentRecord | None,
+        finding: TurnResult | None,
+        found: _DatastreamProblems,
+        now_ms: int,
+    ) -> IncidentRecord | None:
+        """Count the bad time of a turn. An incident starts with the bad time before its detection that does
+        not belong to the one before it."""
+        if record is None:
+            return None
+        name = DatastreamName(record.datastream)
+        known = self._bad.get(name, BadTime())
+        if former is None:
+            known = BadTime(known.since_ms)
+        bad = known.adding(_bad_intervals(former, finding, found, now_ms))
+        self._bad[name] = bad if record.is_open else BadTime(now_ms)
+        return replace(record, bad_seconds=bad.seconds)
 
     def _turn(self, records: Iterable[IncidentRecord | None]) -> list[IncidentRecord]:
         changed = []
@@ -128,11 +159,13 @@ class IncidentBook:
 
 class _DatastreamProblems(NamedTuple):
     """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
-    all are OK. `outage`: recent outage of a cluster."""
+    all are OK. `stands_still`: whether they do in partitions that are not copied at all. `outage`: recent
+    outage of a cluster."""
 
     matters: Sequence[DatastreamProblem]
     waits: bool | None
     outage: Outage | None = None
+    stands_still: bool = True
 
     @property
     def cause(self) -> str | None:
@@ -156,7 +189,8 @@ class _DatastreamProblems(NamedTuple):
             return cls(matters.get(name, ()), True, outage)
         states = moving.movement.states
         waits = any(not state.is_idle for state in states) if states else None
-        return cls(matters.get(name, ()), waits, outage)
+        stands_still = any(not one.is_idle and one.state not in _COPIED for one in states)
+        return cls(matters.get(name, ()), waits, outage, stands_still)
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
@@ -198,9 +232,8 @@ def _after(
         if not is_late and not matters:
             return None
         record = _begun(name, finding if is_late else None, matters, now_ms)
-        bad = 0 if found.outage is None else found.outage.seen_ms - found.outage.since_ms
-        record = replace(record, costs=opened_costs(budgets), bad_seconds=bad / 1000)
-        seconds = record.bad_seconds
+        record = replace(record, costs=opened_costs(budgets))
+        seconds = 0.0 if found.outage is None else (found.outage.seen_ms - found.outage.since_ms) / 1000
     elif not is_late and not matters:
         is_gone = finding is None and record.is_late
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
@@ -364,11 +397,28 @@ def _is_bad(finding: TurnResult | None, found: _DatastreamProblems) -> bool | No
     """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
     not resolved yet, or a datastream without traffic, does not count as bad."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
-    if status is ObjectiveStatus.BREACHED or (found.matters and found.waits):
+    # Copied partitions are evaluated by their records.
+    waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
+    if status is ObjectiveStatus.BREACHED or (found.matters and waits):
         return True
     if status is ObjectiveStatus.HALTED:
         return found.waits is not False
     return None if status is ObjectiveStatus.UNKNOWN else False
+
+
+def _bad_intervals(
+    former: IncidentRecord | None, finding: TurnResult | None, found: _DatastreamProblems, now_ms: int
+) -> list[TimeInterval]:
+    """Return the bad time that a turn shows: by the reports of late records if they can be read, because a
+    verdict lasts as long as its window."""
+    late = finding.lateness if finding is not None and finding.lateness is not None else UNMEASURED
+    if late.intervals and late.is_over:
+        return [*late.intervals]
+    intervals = [*late.intervals, *(found.outage.intervals if found.outage is not None else ())]
+    is_measured = late.intervals and not (found.matters and found.stands_still)
+    if former is not None and _is_bad(finding, found) and not is_measured:
+        intervals.append(observed_interval(former, now_ms))
+    return intervals
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.model.datastreams.objectives.objective import Objective
 from monitor.burn.rates import Budget
+from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
@@ -23,7 +24,7 @@ def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
 def with_costs(
     record: IncidentRecord, budgets: Iterable[Budget], now_ms: int, is_bad: bool | None
 ) -> IncidentRecord:
-    """Return the record with its costs after a turn. `is_bad` None: unknown."""
+    """Return the record with its costs after a turn, except bad seconds. `is_bad` None: unknown."""
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
@@ -31,13 +32,18 @@ def with_costs(
     return replace(
         record,
         judged_ms=max(now_ms, record.judged_ms),
-        bad_seconds=record.bad_seconds + (seconds if is_seen and is_bad else 0.0),
         unknown_seconds=record.unknown_seconds + (0.0 if is_seen else seconds),
         costs=tuple(
             cost if left.get(cost.objective) is None else replace(cost, now=left[cost.objective])
             for cost in record.costs
         ),
     )
+
+
+def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
+    """Return the time since the last turn; empty if it is too long ago to count as observed."""
+    is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
+    return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:

@@ -26,7 +26,7 @@ from monitor.records.record import IncidentRecord, StoredMonitorState
 _log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+_LONGEST_PAUSE_SECONDS: Final = 5.0
 _MOST_WAITING: Final = 10_000
 
 
@@ -42,12 +42,16 @@ class RecordStore(Protocol):
         since, Unreachable, Refused."""
         ...
 
+    def reclaim(self) -> None:
+        """Let writes succeed again after Fenced."""
+        ...
+
 
 class IncidentKeeper:
     """Keeps the incident book in a store.
 
-    `restored`: called with the continuing incidents and the notes of a previous monitor, in the thread of the
-    monitor's turns. After each turn it calls `notes`, which returns all other state for the next monitor, and
+    `restored`: called with the incidents and the notes of a previous monitor, in the thread of the monitor's
+    turns. After each turn it calls `notes`, which returns all other state for the next monitor, and
     `matters`, which returns problems other than missed objectives. `counts`: counts of records that arrived
     during an incident; None disables them."""
 
@@ -97,6 +101,14 @@ class IncidentKeeper:
         with self._changed:
             self._is_ousted = True
 
+    def reclaim(self) -> None:
+        """Write again after the store was fenced, because this monitor still holds the lease: the broker has
+        ended a transaction that an outage had interrupted."""
+        with self._changed:
+            self._store.reclaim()
+            self._is_ousted = self._is_shut_out = False
+            self._changed.notify()
+
     @property
     def is_shut_out(self) -> bool:
         """True if another monitor has taken over the store, so that the state here may differ from the stored
@@ -114,7 +126,8 @@ class IncidentKeeper:
             restored = self._book.restore(found.records)
             replaced = restored.replaced
             changed |= {record.id: record for record in restored.records}
-            self._restored(StoredMonitorState(restored.records, found.notes))
+            over = [one for one in found.records if not one.is_open]
+            self._restored(StoredMonitorState([*restored.records, *over], found.notes))
         self._count([*(found.records if found is not None else ()), *changed.values()], findings)
         with self._changed:
             self._is_restored = self._is_restored or found is not None
@@ -158,7 +171,7 @@ class IncidentKeeper:
             try:
                 self._work()
             except Fenced as error:
-                _log.warning("another monitor has taken over the incidents", reason=error.message)
+                _log.warning("the incidents are fenced", reason=error.message)
                 self.oust()
                 self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic

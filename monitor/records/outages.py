@@ -12,9 +12,11 @@ from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
 from monitor.movement.states import MovementState
 from monitor.movement.summary import FleetMovement
+from monitor.objectives.late_times import TimeInterval
 
 EXPLAINS_MS: Final = 60_000
-"""Time after an outage in which late records count as its consequence."""
+"""Time after an outage in which lateness follows from it."""
+_MOST_EARLIER: Final = 20
 _CAUSES: Final = {
     MovementState.SOURCE_AWAY: Cause.SOURCE_AWAY,
     MovementState.DESTINATION_AWAY: Cause.DESTINATION_AWAY,
@@ -23,11 +25,17 @@ _CAUSES: Final = {
 
 class Outage(NamedTuple):
     """Outage of a cluster that partitions of a datastream waited for, in epoch milliseconds. `seen_ms`: last
-    turn in which partitions waited."""
+    turn in which they did. `earlier`: outages shortly before."""
 
     cause: Cause
     since_ms: int
     seen_ms: int
+    earlier: tuple[TimeInterval, ...] = ()
+
+    @property
+    def intervals(self) -> tuple[TimeInterval, ...]:
+        """Times of this outage and of those before it."""
+        return (*self.earlier, (self.since_ms, self.seen_ms))
 
 
 class RecentOutages:
@@ -43,12 +51,19 @@ class RecentOutages:
             for count in moving.movement.states:
                 cause = _CAUSES.get(count.state)
                 if cause is not None and not count.is_idle:
-                    known = self._of.get(name)
                     since = now_ms if count.since_ms is None else min(count.since_ms, now_ms)
-                    if known is not None and known.cause is cause:
-                        since = min(known.since_ms, since)
-                    self._of[name] = Outage(cause, since, now_ms)
+                    self._of[name] = _continued(self._of.get(name), cause, since, now_ms)
 
     def of(self, name: DatastreamName) -> Outage | None:
         """Return the latest outage of a datastream; None if there was none lately."""
         return self._of.get(name)
+
+
+def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
+    """Return the outage seen now. One that began after the last one was seen is another one."""
+    if known is None:
+        return Outage(cause, since_ms, now_ms)
+    if since_ms <= known.seen_ms and cause is known.cause:
+        return known._replace(since_ms=min(known.since_ms, since_ms), seen_ms=now_ms)
+    recent = tuple(one for one in known.intervals if now_ms - one[1] <= EXPLAINS_MS)
+    return Outage(cause, since_ms, now_ms, recent[-_MOST_EARLIER:])

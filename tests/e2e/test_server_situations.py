@@ -33,6 +33,7 @@ from monitor.causes.judge import diagnose
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveStatus, Observations, Source
+from monitor.objectives.late_times import LateTopics
 from stack.kafka import KafkaCluster
 from stack.ports import LOOPBACK, free_ports
 from tests.acls import PERMISSIVE, Forbidden, add_rules
@@ -190,6 +191,9 @@ class Late:
     ) -> Observations:
         late = LatencyObservation(0, (0,) * LATENCY_BUCKETS, OBJECTIVE_MS + 1)
         return {Source(self._name, "source"): {self._name: late}}
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        return None
 
 
 def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:

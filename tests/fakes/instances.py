@@ -21,7 +21,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
@@ -47,7 +47,7 @@ from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import TaskCapacity
-from mirror.model.metrics import PlacementEvent
+from mirror.model.metrics import PlacementEvent, WorkerLoss
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
 from mirror.model.sizing.capacity import CapacityTerms
@@ -146,6 +146,8 @@ class FollowerRig:
         self.session: FakeSession = server.session()
         self.session.script = self._note_contact
         self.script: Script = lambda _: None
+        self.can_tell_losses = True
+        self.told_losses: list[WorkerLoss] = []
         self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
@@ -161,6 +163,7 @@ class FollowerRig:
             BoundClusters(self.session),
             FirstPartitionsStore(self.session),
             LossWatch(self.session, memory or NoMemory()),
+            self._tell_losses,
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),
@@ -171,6 +174,11 @@ class FollowerRig:
             self.health,
             HANDOVER_DEADLINE_SECONDS,
         )
+
+    def _tell_losses(self, losses: Sequence[WorkerLoss]) -> None:
+        if not self.can_tell_losses:
+            raise Unreachable("ZooKeeper")
+        self.told_losses += losses
 
     def _note_contact(self, operation: Operation) -> Fault | None:
         fault = self.script(operation)

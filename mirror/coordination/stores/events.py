@@ -17,7 +17,7 @@ from mirror.coordination.stores.retention.shares import surplus
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
-from mirror.model.metrics import ChangeKind, PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent, WorkerLoss
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
@@ -265,6 +265,15 @@ def command_event(name: DatastreamName, sentence: str, now_ms: int) -> Placement
     """Return the event for a change of a datastream over REST, which has no deciding instance."""
     key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
     return _sentence_event(now_ms, key, ChangeKind.COMMAND, InstanceName(""), name, sentence)
+
+
+def worker_event(instance: InstanceName, loss: WorkerLoss) -> PlacementEvent:
+    """Return the event for a worker process that an instance has lost."""
+    lanes = counted(loss.lanes, "partition")
+    sentence = f"{legible(instance)} lost worker process {loss.worker} ({loss.how}); {lanes} stopped"
+    key = f"worker/{legible(instance)}/{loss.worker}/{loss.time_ms}"
+    event = _sentence_event(loss.time_ms, key, ChangeKind.WORKER, instance, "", sentence)
+    return replace(event, from_instance=legible(instance))
 
 
 def _sentence_event(

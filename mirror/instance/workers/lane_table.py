@@ -32,7 +32,8 @@ _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
 """Worker number of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""Time for which the loss of a process counts as the reason of late records."""
+"""Time for which the loss of a process counts as an explanation."""
+_SAME_LOSS_SECONDS: Final = 5.0
 
 
 class LanePhase(StrEnum):
@@ -301,11 +302,17 @@ class LaneTable:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey], instance: InstanceName | None = None) -> None:
-        """Remove lanes whose worker process was lost. If an instance is given, its session was lost as well.
-        The loss is recorded when the lanes start again."""
+        """Remove lanes whose worker process was lost, with the session of this instance if that is named;
+        they remember the loss when started again. Workers whose lease has expired end just before the
+        session is known to be lost."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: one for key, one in self._lost.items() if now - one.at < _REMEMBERED_SECONDS}
+        if instance is not None:
+            recent = {
+                key: one if now - one.at > _SAME_LOSS_SECONDS else LaneLoss(one.at, instance)
+                for key, one in recent.items()
+            }
         self._lost = recent | dict.fromkeys(lost, LaneLoss(now, instance))
 
     def measure(

@@ -7,7 +7,7 @@ workers into the inbox.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,9 +25,9 @@ from mirror.instance.workers.lane_table import (
     WorkerShare,
 )
 from mirror.instance.workers.quarantine import CELLS, Quarantine
-from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.metrics import Drops, total_of
+from mirror.model.metrics import Drops, WorkerLoss, total_of
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import SILENCE_SECONDS
 from mirror.ports import Clock
@@ -82,6 +82,7 @@ class Supervisor:
         self._throttled: Mapping[ClusterRef, float] = {}
         self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
         self.costs = CostBook()
+        self.losses = deque[WorkerLoss](maxlen=100)
         self._lease_until = 0.0
         self._dropped_before = 0
         """Records that former processes could not deliver."""
@@ -250,7 +251,7 @@ class Supervisor:
         if until:
             reason += f"; restart in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
-            spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason)
+            spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason, cause=PauseCause.NO_WORKER)
             for spec in specs
             if self._lacks_process(spec.key.group)
         }
@@ -368,10 +369,9 @@ class Supervisor:
 
     def kill_all(self, session_of: InstanceName | None = None) -> None:
         """Kill every worker at once. `session_of`: this instance, if it has lost its session."""
-        for worker in self._pool.kill():
-            share = self._forget(worker)
-            if session_of is not None:
-                self._table.lose(share.lanes, session_of)
+        lanes = [key for worker in self._pool.kill() for key in self._forget(worker).lanes]
+        if session_of is not None:
+            self._table.lose(lanes, session_of)
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
@@ -394,6 +394,8 @@ class Supervisor:
         groups, now = share.groups, self._clock.monotonic()
         if failed:
             self._table.lose(share.lanes)
+            if how != LEASE_OVER:
+                self.losses.append(WorkerLoss(self._clock.now_ms(), worker.number, how, len(share.lanes)))
         is_starved = failed and how == LEASE_OVER and now < self._lease_until
         if is_starved:
             worker.slot.starve()
@@ -407,10 +409,8 @@ class Supervisor:
             self._quarantine.fell_silent(groups, seconds, now)
         else:
             self._quarantine.died(groups, seconds, now)
-        if self._quarantine.ailing:
-            _log.error(
-                "datastreams suspected of crashing their worker", groups=sorted(self._quarantine.ailing)
-            )
+        if ailing := sorted(self._quarantine.ailing):
+            _log.error("datastreams suspected of crashing their worker", groups=ailing)
 
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]

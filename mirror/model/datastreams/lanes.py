@@ -84,6 +84,8 @@ class PauseCause(StrEnum):
     """A transaction is open at the source."""
     SILENT_WORKER = "silent worker"
     """The worker process does not respond."""
+    NO_WORKER = "no worker"
+    """No worker process is available."""
     OTHER = "other"
 
 

@@ -17,6 +17,7 @@ from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Source, judge, observed
+from monitor.objectives.late_times import LateSpan
 from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
@@ -76,6 +77,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     with closing(TopicMeasurements(servers, MIRROR_METRICS.topic, clock)) as written:
         assert written.observe(60.0)[source] == found[source]
         _assert_the_same_past(written, PinotMeasurements(client, clock), source, now_ms)
+        _assert_the_same_late_records(written, PinotMeasurements(client, clock), source, now_ms)
     assert found[source]["stuck"] == LatencyObservation(0, nothing, 0, unaged=1)
     subjects = {
         name: ObjectiveSubject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]
@@ -106,6 +108,21 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     _assert_the_same_where_pinot_adds_up_topics(PinotMeasurements(client, clock), source, past, now_ms)
     none = PinotMeasurements(client, clock).past(TimeRangePiece(now_ms - 1_000, now_ms), ages)
     assert source not in {place[:2] for place in none.places}
+
+
+def _assert_the_same_late_records(
+    written: TopicMeasurements, stored: PinotMeasurements, source: Source, now_ms: int
+) -> None:
+    """Neither has an earlier report that bounds the age of late records better than their bucket."""
+    one, other = (place.late([source], now_ms - 60_000, 1_000)[source] for place in (written, stored))
+    assert one.keys() == other.keys() == {"slow", "waiting"}
+    for topic, late in one.items():
+        assert late._replace(spans=sorted(late.spans)) == other[topic]._replace(
+            spans=sorted(other[topic].spans)
+        )
+    assert [*one["slow"].spans] == [LateSpan(now_ms - 5_000 - 8_192, now_ms - 5_000, 8_192)]
+    assert (one["waiting"].recent_age_ms, len(one["waiting"].spans)) == (4_000, 3)
+    assert stored.late([Source("of nobody", "c")], now_ms - 60_000, 1_000) == {}
 
 
 def _assert_the_same_past(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert
-from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED
-from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.alerts.catalogue import BLIND, HALTED, LATE, UNJUDGED, AlertPatience, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus

@@ -17,6 +17,7 @@ from mirror.model.rows import avro_schema, row_of
 from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.tally import late_records
 from monitor.latency import Source
+from monitor.objectives.late_times import LateSpan
 from monitor.recent_rows import RecentRows, columns_read
 from tests.metrics_data import a_measurement
 
@@ -162,3 +163,88 @@ def test_a_piece_that_begins_within_a_minute_begins_no_earlier_and_at_most_a_min
     for length_ms in range(1_000, 500_000, 7_000):
         (records,) = kept.past(TimeRangePiece(NOW_MS - length_ms, NOW_MS + 1), [1_000]).records or [0]
         assert length_ms - 60_000 <= records / 10 * 5_000 <= length_ms + 5_000
+
+
+def reported(time_ms: int, latency_ms: int, lag_ms: int | None, partition: int = 0) -> MirrorMetric:
+    return replace(a_measurement("g", "c", partition, time_ms, latency_ms, 1), lag_ms=lag_ms)
+
+
+def late_in(rows: list[MirrorMetric], since_ms: int = 0, least_ms: int = 3_000) -> list[LateSpan]:
+    kept = RecentRows(least_ms)
+    for row in rows:
+        kept.add(row_of(row))
+    kept.forget(NOW_MS, 100_000)
+    found = kept.late([Source("g", "c")], since_ms).get(Source("g", "c"), {})
+    assert kept.late([Source("other", "c")], since_ms) == {}
+    spans = list(found["t"].spans) if found else []
+    assert all(span.age_ms > least_ms for span in spans)
+    return [span for span in spans if span.until_ms - span.oldest_ms > least_ms]
+
+
+@pytest.mark.parametrize(
+    ("rows", "spans"),
+    [
+        ([(0, 100, 0)], []),
+        ([(0, 100, 5_000)], [(-5_000, 0)]),
+        ([(0, 5_000, 0)], [(-8_192, 0)]),
+        ([(-1_000, 100, 0), (0, 2_100, 0)], []),
+        ([(-20_000, 100, 0), (0, 20_000, 0)], [(-20_000, 0)]),
+        ([(-20_000, 100, 2_000), (0, 20_000, 0)], [(-22_000, 0)]),
+        ([(-20_000, 100, None), (0, 20_000, 0)], [(-32_768, 0)]),
+        ([(-500, 100, 9_000), (0, 100, 0)], [(-9_500, -500)]),
+        ([(0, 900_000, None)], [(-262_144, 0)]),
+    ],
+)
+def test_a_record_that_arrived_late_waited_at_most_since_the_last_report_of_its_partition(
+    rows: list[tuple[int, int, int | None]], spans: list[tuple[int, int]]
+) -> None:
+    """Its bucket alone would be off by a factor of two."""
+    found = late_in([reported(NOW_MS + at, latency, lag) for at, latency, lag in rows])
+    assert [(oldest - NOW_MS, until - NOW_MS) for oldest, until, _ in found] == spans
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-60, 0),
+            st.sampled_from([10, 3_500, 9_000, 40_000]),
+            st.sampled_from([None, 0, 7_000]),
+        ),
+        max_size=20,
+    )
+)
+def test_late_times_lie_within_what_was_reported(rows: list[tuple[int, int, int | None]]) -> None:
+    found = late_in([reported(NOW_MS + 1_000 * at, latency, lag) for at, latency, lag in rows])
+    for oldest, until, _ in found:
+        assert until - oldest > 3_000
+        assert any(NOW_MS + 1_000 * at == until for at, *_ in rows)
+        assert oldest >= until - 65_536
+    waits = [(at, lag) for at, _, lag in rows if lag]
+    assert len(found) >= len({at for at, _ in waits})
+
+
+def test_no_late_times_are_kept_where_none_are_needed() -> None:
+    kept = RecentRows()
+    kept.add(row_of(reported(NOW_MS, 60_000, 60_000)))
+    assert kept.late([Source("g", "c")], 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "age_ms"),
+    [
+        ([(0, -9_000, 60_000)], 60_000),
+        ([(0, -9_000, 60_000), (0, -1_600, 0)], 60_000),
+        ([(0, -9_000, 60_000), (0, -1_500, 0)], 0),
+        ([(0, -9_000, 60_000), (1, 0, 0)], 60_000),
+        ([(0, -9_000, 60_000), (0, 0, 0), (1, -50_000, 5_000)], 5_000),
+    ],
+)
+def test_each_partition_has_to_report_again_before_its_lateness_is_over(
+    rows: list[tuple[int, int, int]], age_ms: int
+) -> None:
+    """Clocks of instances may differ: 40 seconds between two of them say nothing."""
+    kept = RecentRows(3_000)
+    for partition, at, lag in rows:
+        kept.add(row_of(reported(NOW_MS + at, 100, lag, partition)))
+    kept.forget(NOW_MS, 100_000)
+    assert kept.late([Source("g", "c")], 0)[Source("g", "c")]["t"].recent_age_ms == age_ms

@@ -20,6 +20,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import ObjectiveSubject, Source
+from monitor.objectives.late_times import lateness_of
 from monitor.objectives.verdicts import judge_all
 from pinot import queries
 from pinot.client import PinotClient
@@ -50,6 +51,11 @@ def past(client: PinotClient) -> object:
     )
 
 
+def late(client: PinotClient) -> object:
+    found = PinotMeasurements(client, ManualClock(NOW_MS)).late([SUBJECT.source], NOW_MS - 60_000, 1_000)
+    return lateness_of(SUBJECT, found, 1_000)
+
+
 QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     lambda client: client.ask("select n from t limit 1"),
     lambda client: queries.latency_by_partition(client, WHEN),
@@ -72,6 +78,7 @@ QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     lambda client: topics_hours(client, "c", WHEN, ["t"]),
     judged,
     past,
+    late,
 )
 BODIES: Final = (
     b"",

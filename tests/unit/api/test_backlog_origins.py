@@ -38,8 +38,9 @@ def a_lane(
         (5, 7_000, None, BacklogOrigin.RESTART),
         (5, 2_000, 6.0, BacklogOrigin.WORKER),
         (5, None, 6.0, BacklogOrigin.WORKER),
-        (60, 2_000, 61.0, None),
-        (60, None, 61.0, None),
+        (60, 2_000, 61.0, BacklogOrigin.WORKER),
+        (190, 2_000, 181.0, None),
+        (190, None, 181.0, None),
         (700, 701_000, 701.0, BacklogOrigin.RESTART),
     ],
 )
@@ -64,3 +65,15 @@ def test_the_loss_of_an_instance_is_named_with_its_time() -> None:
 def test_a_lane_that_recovered_by_itself_had_an_outage() -> None:
     lane, now = a_lane(5, 7_000)
     assert backlog_origin(replace(lane, recovered=True), now, NOW_MS) is BacklogOrigin.OUTAGE
+
+
+def test_a_backlog_that_was_just_copied_has_the_loss_of_a_process_as_its_origin() -> None:
+    """The records that were late since the loss are in the windows of objectives for a while."""
+    lane, now = a_lane(5, None, 6.0)
+    rate = LaneRate(a_key("t-0"), SOURCE, 5_000.0, 50.0, 0, 0)
+    copied = replace(lane, track=LaneTrack(PartitionLife().run(60, 100, 100).history, rate))
+    assert copied.lag[0] == 0
+    assert backlog_origin(copied, now, NOW_MS) is BacklogOrigin.WORKER
+    assert backlog_since_ms(copied, now, NOW_MS) == NOW_MS - 6_000
+    assert backlog_origin(copied, now + 180, NOW_MS) is None
+    assert backlog_origin(replace(copied, loss=None), now, NOW_MS) is None

@@ -29,6 +29,7 @@ from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveStatus, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement
 from monitor.objectives.budgets import Budgets
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
 from tests.fakes.clock import ManualClock
@@ -97,6 +98,9 @@ class World:
 
     def release(self) -> None:
         self.released += 1
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        return None
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()

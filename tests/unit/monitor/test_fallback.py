@@ -11,6 +11,7 @@ from mirror.model.metrics import LATENCY_BUCKETS
 from monitor.burn.pieces import TimeRangePiece
 from monitor.fallback import FallbackMeasurements, FallbackPast
 from monitor.latency import LatencyObservation, Observations, Source
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from tests.fakes.clock import ManualClock
 
@@ -26,6 +27,9 @@ class Place:
         self.seen = {Source("g", "c"): {"t": LatencyObservation(0, NOTHING, lag_ms)}}
         self.failure: HeadraceError | None = None
         self.looks = 0
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        return None
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()

@@ -110,7 +110,7 @@ function taskOf(task, scale, usable) {
   };
 }
 
-const KINDS = { plan: "plan", move: "move", problem: "problem", request: "request", loads: "loads", command: "command", instance: "instance", datastream: "state" };
+const KINDS = { plan: "plan", move: "move", problem: "problem", request: "request", loads: "loads", command: "command", instance: "instance", worker: "worker", datastream: "state" };
 
 /** Events as text; moves of one plan for one reason are one entry. `events`: newest first. */
 export function eventsOf(events) {

@@ -30,8 +30,9 @@ from mirror.coordination.stores.requests import (
     RequestQueue,
 )
 from mirror.errors import Busy
+from mirror.instance.event_publisher import publish_losses
 from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName
-from mirror.model.metrics import ChangeKind, PlacementEvent
+from mirror.model.metrics import ChangeKind, PlacementEvent, WorkerLoss
 from mirror.model.plan import Departure, GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
 from tests.builders import a_plan, a_task, an_instance
@@ -339,6 +340,18 @@ def test_the_loss_of_an_instance_is_one_event_with_its_time() -> None:
     assert len({one.event_key for one in events}) == len(events)
     later = plan_events(replace(after, epoch=Epoch(8), created_ms=10), (), {}, LEADER, {}, {})
     assert [one.kind for one in later] == [ChangeKind.PLAN]
+
+
+def test_the_loss_of_a_worker_process_is_one_event_with_its_time() -> None:
+    server, published = FakeZooKeeper(), list[PlacementEvent]()
+    log, loss = EventLog(server.session()), WorkerLoss(9, 3, "signal 9", 2)
+    publish_losses(InstanceName("öne"), log, published.extend, [loss, loss._replace(time_ms=10)])
+    first, second = published
+    assert (first.kind, first.time_ms, first.datastream) == (ChangeKind.WORKER, 9, "")
+    assert (first.instance, first.from_instance) == ("öne", "öne")
+    assert "signal 9" in first.sentence
+    assert first.event_key != second.event_key
+    assert sorted(log.newest(10), key=lambda one: one.time_ms) == published
 
 
 def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:

@@ -17,6 +17,7 @@ from mirror.instance.workers.lane_table import NOBODY, LaneLoss, LanePhase
 from mirror.instance.workers.quarantine import SUSPECT_DEATHS
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import InstanceName
+from mirror.model.metrics import WorkerLoss
 from mirror.model.plan import Departure
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE, a_datastream, a_key, a_task
@@ -75,6 +76,21 @@ def test_it_says_that_it_is_here_before_it_reads_its_first_plan(service: Service
     told = next(one.number for one in rig.session.log if one.name == "create" and "/holdings/" in one.path)
     read = next(one.number for one in rig.session.log if one.path == "/plan")
     assert told < read
+
+
+def test_it_reports_lost_worker_processes_once_also_if_zookeeper_was_away(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn()
+    first, second = WorkerLoss(1, 0, "signal 9", 2), WorkerLoss(2, 1, "exit code 1", 0)
+    rig.can_tell_losses = False
+    rig.workers.losses.append(first)
+    rig.turn(2)
+    assert (rig.told_losses, rig.lanes) == ([], ["t-0", "t-1"])
+    rig.workers.losses.append(second)
+    rig.can_tell_losses = True
+    rig.turn(3)
+    assert rig.told_losses == [first, second]
 
 
 def test_it_publishes_what_it_obeys_before_it_starts_anything(service: Service) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus, LaneTable
 from mirror.model.datastreams.lanes import (
     LaneHeldBack,
@@ -74,6 +76,19 @@ def test_a_lane_whose_worker_was_lost_remembers_that_when_it_begins_again() -> N
     table.forget([KEY])
     table.begin(a_spec("t-0"), 1)
     assert state_of(table).loss is None, "its worker released the lane"
+
+
+@pytest.mark.parametrize(("apart", "instance"), [(1.0, InstanceName("one")), (9.0, None)])
+def test_a_worker_whose_lease_ended_was_lost_with_the_session(
+    apart: float, instance: InstanceName | None
+) -> None:
+    table, clock = a_table()
+    lost_at = clock.monotonic()
+    table.lose([KEY])
+    clock.advance(apart)
+    table.lose([], InstanceName("one"))
+    table.begin(a_spec("t-0"), 1)
+    assert state_of(table).loss == LaneLoss(lost_at, instance)
 
 
 def test_a_lane_begins_with_the_latest_loss_of_a_process() -> None:

@@ -19,9 +19,16 @@ import pytest
 import tests.fakes.tiny_worker as tiny_worker
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
-from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, LaneResumed, LaneSpec
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneHeldBack,
+    LanePaused,
+    LaneResumed,
+    LaneSpec,
+    PauseCause,
+)
 from mirror.model.identifiers import Epoch, GroupName, TaskName
-from mirror.model.metrics import SUMMED, Drops
+from mirror.model.metrics import SUMMED, Drops, WorkerLoss
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.worker.pool import PoolLimits, cpu_seconds
@@ -166,6 +173,8 @@ def test_a_worker_that_is_killed_takes_only_its_own_lanes_with_it(new_crew: NewC
     crew.until(lambda: lost not in crew.phases())
     assert list(crew.phases().values()) == [LanePhase.COPYING]
     assert crew.supervisor.workers_running == 1
+    (loss,) = crew.supervisor.losses
+    assert loss == WorkerLoss(crew.clock.now_ms(), 0, "signal 9", 1)
 
 
 def test_the_lanes_of_a_dead_worker_may_start_in_another_at_once(new_crew: NewCrew) -> None:
@@ -472,6 +481,7 @@ def test_lanes_wait_while_no_worker_process_is_there_for_them(new_crew: NewCrew)
     crew.until(lambda: crew.supervisor.workers_running == 0)
     state = crew.supervisor.waiting([spec])[spec.key]
     assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, -1, (None, None))
+    assert state.cause is PauseCause.NO_WORKER
     assert "worker process" in state.reason
     assert "in 1 s" in state.reason
     crew.clock.advance(1.0)
@@ -487,6 +497,7 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
         crew.clock.advance(40)
         crew.supervisor.restart_dead()
     assert crew.supervisor.quarantine.ailing == {}
+    assert not crew.supervisor.losses
 
 
 def test_only_processes_that_the_system_cannot_start_are_a_problem_of_their_start(new_crew: NewCrew) -> None:

@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from mirror.model.datastreams.lanes import SILENT_WORKER
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Style
-from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.alerts.catalogue import AlertPatience, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.silence import Silence
 from monitor.alerts.told import matters_of
 from monitor.burn.rates import Budget, BurnResult, read_rule
@@ -22,6 +22,7 @@ from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
+from monitor.objectives.late_times import Lateness
 
 BEGIN_MS: Final = 1_764_000_000_000
 NAMES: Final = ("clicks", "orders", "users")
@@ -224,23 +225,36 @@ def test_a_fault_of_several_datastreams_is_one_page_and_none_if_it_is_over_soon(
 def test_a_worker_that_does_not_respond_is_one_page_for_all_of_its_datastreams() -> None:
     """Also where its successor takes long to start, and for none without traffic."""
 
-    def stopped(state: MovementState, reason: str) -> FleetMovement:
+    def stopped(state: MovementState, without_process: int) -> FleetMovement:
         known = movements(dict.fromkeys(NAMES, state), {"clicks": 2})
         return FleetMovement(
             {
-                name: replace(one, movement=Movement((replace(one.movement.states[0], reason=reason),)))
+                name: replace(
+                    one,
+                    movement=Movement((replace(one.movement.states[0], without_process=without_process),)),
+                )
                 for name, one in known.datastreams.items()
             },
             is_complete=True,
         )
 
-    monitor, silent = Monitor(), stopped(MovementState.STOP, SILENT_WORKER)
+    monitor, silent = Monitor(), stopped(MovementState.STOP, 1)
     (alert,) = monitor.turns(8, silent, every(HALTED))
     assert (alert.kind.name, alert.datastreams) == ("HeadraceProcessLost", ("orders", "users"))
-    monitor.turns(8, stopped(MovementState.STALL, "it does not start"), every(HALTED))
+    monitor.turns(8, stopped(MovementState.STALL, 0), every(HALTED))
     monitor.turns(3, movements({}), every(of_cause(Cause.WORKER_LOST)))
     monitor.turns(20, movements({}), every(WELL))
     assert monitor.pages == {("ProcessLost", "")}
+
+
+@pytest.mark.parametrize("cause", [Cause.WORKER_LOST, Cause.INSTANCE_LOST, Cause.BROKER_QUOTA])
+def test_a_fault_pages_nobody_once_its_records_are_no_longer_late(cause: Cause) -> None:
+    """The windows of objectives still contain them, and so the diagnosis remains."""
+    over = replace(of_cause(cause), lateness=Lateness(((BEGIN_MS, BEGIN_MS + 2_000),), is_over=True))
+    monitor = Monitor()
+    monitor.turns(2, movements({}), {"orders": of_cause(cause)})
+    monitor.turns(30, movements({}), {"orders": over})
+    assert monitor.pages == set()
 
 
 def test_what_is_left_of_a_fault_without_an_alert_pages_when_it_lasts() -> None:

@@ -10,12 +10,16 @@ import pytest
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity
-from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.alerts.catalogue import AlertPatience, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.burn.rates import Budget, BurnResult, read_rule
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import TurnResult
 from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
+from monitor.movement.states import MovementState
+from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
+from monitor.objectives.late_times import Lateness
 from monitor.records.record import IncidentRecord
 
 ORDERS: Final = DatastreamName("orders")
@@ -150,11 +154,85 @@ def test_an_alert_says_since_when_what_and_what_was_done() -> None:
     assert alert.done == "rebalance r-1 asked for"
 
 
-def test_wrong_timestamps_page_nobody_even_after_a_change_of_the_monitor() -> None:
+def test_wrong_timestamps_page_nobody() -> None:
     conditions = Conditions(AlertPatience())
     assert {one.kind.severity for one in turn(conditions, "T", 1)} == {Severity.WARNING}
-    record = IncidentRecord("i", "orders", "east", 0, cause=Cause.WRONG_TIMESTAMPS.value)
-    assert (
-        Conditions(AlertPatience()).restore([record, replace(record, cause="")], ClockReading(0, 0.0)) != []
+
+
+def test_an_incident_pages_nobody_once_its_records_are_no_longer_late() -> None:
+    """The window still shows them. Records that are late again page."""
+
+    def fires(at: int, *, is_over: bool) -> list[str]:
+        finding = replace(FINDINGS["L"], lateness=Lateness(((0, 900),), is_over))
+        found = conditions.judged({ORDERS: finding}, ClockReading(at * 1_000, float(at)))
+        return [one.kind.name for one in found]
+
+    conditions = Conditions(AlertPatience())
+    assert fires(1, is_over=True) == fires(2, is_over=True) == []
+    assert fires(3, is_over=False) == ["HeadraceLatencyObjectiveBreached"]
+    assert fires(4, is_over=True) == ["HeadraceLatencyObjectiveBreached"], "it resolves by the objective"
+
+
+BURNING: Final = TurnResult(
+    LatencyVerdict(
+        ObjectiveStatus.WITHIN,
+        1.0,
+        "well",
+        budgets=(
+            Budget(
+                Objective(2_000, 99.5),
+                0.5,
+                30,
+                (BurnResult(read_rule("14.4 over 1 h and 5 m"), 20.0, 20.0),),
+            ),
+        ),
+    ),
+    CLOSED,
+    "",
+)
+
+
+@pytest.mark.parametrize(("closed_ms", "is_inhibited"), [(None, True), (50_000, True), (-3_000_000, False)])
+def test_a_budget_that_burns_because_of_an_incident_of_the_previous_monitor_pages_nobody(
+    closed_ms: int | None, is_inhibited: bool
+) -> None:
+    conditions = Conditions(AlertPatience())
+    conditions.expect_past()
+
+    def pages(at: int) -> list[str]:
+        found = conditions.judged({ORDERS: BURNING}, ClockReading(at * 1_000, float(at)))
+        return [one.kind.name for one in found if one.key not in conditions.inhibited]
+
+    assert pages(60) == [], "the incidents of the previous monitor are not known yet"
+    record = IncidentRecord("orders-1", "orders", "east", 1, closed_ms)
+    conditions.remember([record], ClockReading(61_000, 61.0))
+    assert pages(62) == ([] if is_inhibited else ["HeadraceErrorBudgetBurning"])
+
+
+def test_a_budget_that_burns_pages_although_the_past_stays_unknown() -> None:
+    conditions = Conditions(AlertPatience())
+    conditions.expect_past()
+    finding = {ORDERS: BURNING}
+    assert conditions.judged(finding, ClockReading(1_000, 1.0)) == []
+    assert len(conditions.judged(finding, ClockReading(61_000, 61.0))) == 1
+
+
+def test_the_time_of_an_outage_of_the_measurements_does_not_count_as_unexplained() -> None:
+    """They are at the cluster that does not respond, which was not known at once."""
+    away = FleetMovement(
+        {
+            ORDERS: DatastreamStates(
+                "east",
+                Movement((StateCount(MovementState.DESTINATION_AWAY, 2, "t-0", "no answer", 1),)),
+                "west",
+            )
+        },
+        is_complete=True,
     )
-    assert Conditions(AlertPatience()).restore([record], ClockReading(0, 0.0)) == []
+    calm = FleetMovement({ORDERS: DatastreamStates("east", Movement(), "west")}, is_complete=True)
+    conditions, found = Conditions(AlertPatience(blind_seconds=60.0)), list[str]()
+    for at in range(0, 200, 10):
+        moving = away if 10 < at < 70 else calm
+        alerts = conditions.judging_failed("no answer", ClockReading(at * 1_000, float(at)), moving)
+        found += [one.kind.name for one in alerts if one.kind.name == "HeadraceNothingJudged"][: at < 130]
+    assert found == []

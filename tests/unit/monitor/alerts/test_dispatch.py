@@ -18,7 +18,8 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice, Style
-from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.catalogue import AlertPatience
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.messages import grouped_by
 from monitor.alerts.deliveries.outbox import Outbox, Schedule

@@ -10,7 +10,8 @@ import pytest
 
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, Severity, Style
-from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.alerts.catalogue import AlertPatience, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.told import matters_of
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import TurnResult

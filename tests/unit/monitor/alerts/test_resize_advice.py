@@ -13,7 +13,8 @@ from mirror.model.identifiers import GroupName
 from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed
 from monitor.adapters.rest_service import RestAdvice
 from monitor.alerts.alert import Alert
-from monitor.alerts.conditions import AlertPatience, ClockReading, Conditions
+from monitor.alerts.catalogue import AlertPatience, ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.resize_advice import Resize, ResizeWatch, resize_of
 
 MONDAY: Final = 1_767_571_200_000  # 2026-01-05 00:00 UTC

@@ -746,3 +746,33 @@ def test_wrong_timestamps_are_named_by_topic_with_their_offset() -> None:
     assert found.evidence["explained_partitions"] == 6
     assert re.findall(r"topic-\d", found.sentence) == ["topic-2", "topic-0", "topic-5", "topic-4", "topic-3"]
     assert not found.placement_can_help
+
+
+QUOTA = QuotaHold(Q.DATASTREAM, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("lost_ms", "lanes", "cause"),
+    [
+        (100_000, (calm(0), calm(1)), C.INSTANCE_LOST),
+        (94_000, (calm(0), calm(1)), C.INSTANCE_LOST),
+        (93_999, (calm(0), calm(1)), C.UNKNOWN),
+        (125_000, (calm(0), calm(1)), C.INSTANCE_LOST),
+        (125_001, (calm(0), calm(1)), C.UNKNOWN),
+        (90_000, (late(0, hold=QUOTA), late(1)), C.OUR_QUOTA),
+        (101_000, (late(0), late(1)), C.INSTANCE_LOST),
+        (90_000, (late(0), late(1)), C.UNKNOWN),
+    ],
+)
+def test_a_loss_explains_only_records_that_were_late_then(
+    lost_ms: int, lanes: tuple[LaneEvidence, ...], cause: Cause
+) -> None:
+    """They were late from 100 s to 120 s after an objective of 1 s; also where none waits any longer."""
+    lost = replace(lanes[0], origin=From.INSTANCE, origin_ms=lost_ms, lost="two")
+    assert diagnose(Evidence((lost, *lanes[1:]), late=((100_000, 120_000),)), LIMIT_MS).cause is cause
+
+
+def test_a_loss_without_a_time_of_late_records_explains_a_backlog_only() -> None:
+    lost = {"origin": From.WORKER, "origin_ms": 5}
+    assert diagnose(Evidence((late(0, **lost),)), LIMIT_MS).cause is C.WORKER_LOST
+    assert diagnose(Evidence((calm(0, **lost),)), LIMIT_MS).cause is C.UNKNOWN

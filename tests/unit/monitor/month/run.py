@@ -14,7 +14,8 @@ import numpy as np
 
 from mirror.errors import HeadraceError
 from monitor.alerts.alert import Alert, AlertKey, Style
-from monitor.alerts.conditions import ClockReading, Conditions
+from monitor.alerts.catalogue import ClockReading
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle

@@ -21,6 +21,7 @@ from monitor.causes.diagnosis import OF_PLACEMENT, Cause
 from monitor.causes.evidence import Evidence
 from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
 from tests.unit.monitor.month.flow import (
@@ -130,6 +131,9 @@ class World:
             self.troubles[name].append(trouble._replace(end=self.step + _REBALANCED))
             self._apply(name)
         return f"r-{len(self.asked)}"
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        return None
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()

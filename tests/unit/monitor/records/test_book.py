@@ -18,6 +18,7 @@ from monitor.incidents import Incident
 from monitor.latency import LatencyVerdict, ObjectiveStatus
 from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, DatastreamStates, FleetMovement, Movement, StateCount
+from monitor.objectives.late_times import Lateness, TimeInterval
 from monitor.records.book import NO_MATTERS, DatastreamProblem, IncidentBook, resumed
 from monitor.records.record import IncidentRecord, Phase, RebalanceGain, record_from_json, record_to_json
 
@@ -302,3 +303,95 @@ def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
     (closed,) = book.judged(well(), 71_000)
     assert (closed.gain, closed.gain and closed.gain.saved) == (expected, saved)
     assert record_from_json(record_to_json(closed)) == closed
+
+
+def late_at(*intervals: TimeInterval, is_over: bool = False) -> dict[DatastreamName, TurnResult]:
+    return {ORDERS: replace(late()[ORDERS], lateness=Lateness(intervals, is_over))}
+
+
+def bad_seconds(book: IncidentBook) -> float:
+    (record,) = book._open.values()
+    return record.bad_seconds
+
+
+def test_bad_seconds_are_those_of_late_records_and_not_of_windows_that_contain_them() -> None:
+    """The objective is missed for a minute after the last late record."""
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000)
+    for now_ms in range(20_000, 90_000, 10_000):
+        book.judged(late_at((5_000, 28_000), (30_000, 31_500)), now_ms)
+    assert bad_seconds(book) == 23 + 1.5
+    book.judged(well(is_open=True), 90_000)
+    assert bad_seconds(book) == 23 + 1.5
+
+
+def test_partitions_that_stand_still_are_bad_beside_measured_lateness() -> None:
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000, AWAY, moving(3))
+    book.judged(late_at((5_000, 10_000)), 20_000, AWAY, moving(3))
+    assert bad_seconds(book) == 19, "since the partitions wait"
+
+
+def test_partitions_that_have_reported_no_late_records_since_do_not_stand_still() -> None:
+    """Their state and its alert last a little longer."""
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000, AWAY, moving(3))
+    book.judged(late_at((5_000, 12_000), is_over=True), 20_000, AWAY, moving(3))
+    assert bad_seconds(book) == 11, "the partitions wait since the first second"
+
+
+def throttled() -> FleetMovement:
+    counts = (StateCount(MovementState.THROTTLED, 3, "t-0", "a quota", 1_000),)
+    return FleetMovement({ORDERS: DatastreamStates("east", Movement(counts))}, is_complete=True)
+
+
+def test_partitions_that_are_copied_in_time_are_not_bad_while_an_alert_about_them_lasts() -> None:
+    matter = {ORDERS: [DatastreamProblem("HeadraceBrokersThrottle", "west", "a quota")]}
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000, matter, throttled())
+    book.judged(late_at((5_000, 10_000)), 20_000, matter, throttled())
+    book.judged(well(is_open=True), 30_000, matter, throttled())
+    assert bad_seconds(book) == 5
+
+
+def test_an_incident_does_not_count_the_time_of_the_one_before_it() -> None:
+    """Neither late records that are still in the window, nor the outage that explains them."""
+    book = IncidentBook()
+    book.judged(late_at((5_000, 10_000)), 10_000, AWAY, moving(3))
+    (closed,) = book.judged(well(), 30_000)
+    assert closed.closed_ms == 30_000
+    book.judged(late_at((5_000, 10_000), (31_000, 33_000)), 40_000)
+    assert bad_seconds(book) == 2
+
+
+def test_two_outages_in_a_minute_are_not_one_that_lasted() -> None:
+    def away(since_ms: int) -> FleetMovement:
+        counts = (StateCount(MovementState.SOURCE_AWAY, 3, "t-0", "no answer", since_ms),)
+        return FleetMovement({ORDERS: DatastreamStates("east", Movement(counts))}, is_complete=True)
+
+    book = IncidentBook()
+    book.judged({}, 10_000, NO_MATTERS, away(5_000))
+    book.judged({}, 20_000, NO_MATTERS, moving(0))
+    book.judged({}, 50_000, NO_MATTERS, away(45_000))
+    book.judged(late(), 51_000)
+    assert bad_seconds(book) == 5 + 5
+
+
+def test_the_next_monitor_counts_the_lateness_since_the_last_turn_of_its_predecessor() -> None:
+    first, second = IncidentBook(), IncidentBook()
+    first.judged(late_at((5_000, 10_000)), 10_000)
+    (record,) = first._open.values()
+    second.judged(late_at((5_000, 28_000)), 40_000)
+    second.restore([record])
+    assert bad_seconds(second) == 5 + 18
+    second.judged(late_at((5_000, 28_000), (45_000, 50_000)), 50_000)
+    assert bad_seconds(second) == 5 + 18 + 5
+
+
+def test_the_next_monitor_counts_nothing_of_an_incident_that_was_closed() -> None:
+    first, second = IncidentBook(), IncidentBook()
+    first.judged(late_at((5_000, 10_000)), 10_000)
+    (closed,) = first.judged(well(), 20_000)
+    second.judged(late_at((5_000, 10_000), (21_000, 25_000)), 40_000)
+    second.restore([closed])
+    assert bad_seconds(second) == 4

@@ -17,7 +17,8 @@ from mirror.model.metrics import LATENCY_BUCKETS
 from mirror.model.topics import TopicSelection
 from monitor.actions.policy import ActionRecord
 from monitor.alerts.alert import AlertNotice, Style
-from monitor.alerts.conditions import AlertPatience, Conditions
+from monitor.alerts.catalogue import AlertPatience
+from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
@@ -29,6 +30,7 @@ from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop, TurnResult
 from monitor.incidents import IncidentPolicy
 from monitor.latency import LatencyObservation, ObjectiveSubject, Observations, Source
 from monitor.movement.summary import NOTHING_KNOWN, FleetMovement
+from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.ports import LeaseHold, Preview
 from monitor.records.book import resumed
@@ -67,6 +69,9 @@ class Topic:
         self.answer()
         return StoredMonitorState(self.stored(), dict(self.notes))
 
+    def reclaim(self) -> None:
+        raise AssertionError("never fenced")
+
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         self.answer()
         self.values |= {one.id: record_to_json(one) for one in records}
@@ -95,6 +100,10 @@ class Opened:
         self.owner = self.topic.owners
         return self.topic.load()
 
+    def reclaim(self) -> None:
+        self.topic.owners += 1
+        self.owner = self.topic.owners
+
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         if self.owner != self.topic.owners:
             raise Fenced("another one has taken it")
@@ -114,6 +123,9 @@ class Site:
 
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         return {ORDERS: ObjectiveSubject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        return None
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
@@ -179,10 +191,9 @@ class Monitor:
             {
                 DatastreamName(one.datastream): resumed(one, clock.now_ms(), clock.monotonic())
                 for one in stored.records
-                if one.is_late
+                if one.is_open and one.is_late
             }
         )
-        self.alerts.restore(one for one in stored.records if one.is_late)
         self.alerts.resume(read_alerts(stored.notes.values()))
 
     def __enter__(self) -> Monitor:
@@ -409,6 +420,18 @@ def test_a_monitor_that_another_one_has_taken_over_from_writes_nothing() -> None
         site.topic.is_away.clear()
     (record,) = site.topic.stored()
     assert record.is_open, "only the other monitor may close it"
+
+
+def test_a_monitor_that_only_the_broker_has_fenced_writes_again() -> None:
+    """It ends a transaction that an outage has interrupted. The lease shows that no other monitor runs."""
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        site.topic.owners += 1
+        wait_until(lambda: monitor.turn(GOOD) and monitor.keeper.is_shut_out)
+        monitor.keeper.reclaim()
+        assert not monitor.keeper.is_shut_out
+        wait_until(lambda: monitor.turn(GOOD) and not site.topic.stored()[0].is_open)
 
 
 def test_a_monitor_that_was_frozen_does_not_write_over_what_the_next_one_knows() -> None:

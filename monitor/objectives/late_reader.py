@@ -1,0 +1,61 @@
+"""Reader of the times at which records were late."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from mirror.errors import AnalyticsError, Unreachable
+from mirror.model.identifiers import DatastreamName
+from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject, Source
+from monitor.objectives.late_times import Lateness, LateTopics, lateness_of
+from monitor.objectives.verdicts import windows_of
+
+_log = structlog.get_logger(__name__)
+
+LOOK_BACK_MS: Final = 120_000
+"""Time range that a new monitor reads, because no monitor may have evaluated it."""
+
+
+class LateReports(Protocol):
+    """Reader of late records, see `monitor.ports.Measurements.late`."""
+
+    def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
+        """Return the late records of topics of the sources. Raises Unreachable, AnalyticsError."""
+        ...
+
+
+class LateTimes:
+    """Lateness of the datastreams that miss their objective, read at each turn. `window_seconds`: shortest
+    time range of a verdict. A new monitor reads further back."""
+
+    def __init__(self, reports: LateReports, window_seconds: float) -> None:
+        self._reports = reports
+        self._window = window_seconds
+        self._began_ms: int | None = None
+
+    def read(
+        self,
+        subjects: Mapping[DatastreamName, ObjectiveSubject],
+        verdicts: Mapping[DatastreamName, LatencyVerdict],
+        now_ms: int,
+    ) -> Mapping[DatastreamName, Lateness]:
+        """Return the lateness of each datastream that misses its objective; nothing if it cannot be read."""
+        self._began_ms = now_ms if self._began_ms is None else self._began_ms
+        late = {name: one for name, one in verdicts.items() if one.standing is ObjectiveStatus.BREACHED}
+        if not late:
+            return {}
+        is_new = now_ms - self._began_ms < LOOK_BACK_MS // 2
+        windows = windows_of((subjects[name] for name in late), self._window)
+        since_ms = now_ms - max(*(round(one * 1_000) for one in windows), LOOK_BACK_MS if is_new else 0)
+        least_ms = min(one.limit_ms for one in late.values())
+        try:
+            topics = self._reports.late({subjects[name].source for name in late}, since_ms, least_ms)
+        except (Unreachable, AnalyticsError) as error:
+            _log.warning("times of late records unknown", reason=str(error))
+            return {}
+        if topics is None:
+            return {}
+        return {name: lateness_of(subjects[name], topics, one.limit_ms) for name, one in late.items()}

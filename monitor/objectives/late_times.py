@@ -1,0 +1,114 @@
+"""Times at which records of a datastream were late, from the reports of lanes. Pure.
+
+A window that ends now shows that records were late in it, and stays bad as long as they are in it. These
+times are exact to a report: a record is late from the moment at which it is older than the objective until
+it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from monitor.latency import ObjectiveSubject, Source, selects
+
+_NEWER_REPORTS: Final = 1.5
+"""Report intervals after which a lane has reported again."""
+_MOST_KEPT: Final = 500
+
+TimeInterval = tuple[int, int]
+"""Start and end in epoch milliseconds."""
+
+
+class LateSpan(NamedTuple):
+    """Records waited until `until_ms`, the oldest since `oldest_ms`; epoch milliseconds. `age_ms`: upper
+    bound of the latency or age of a record, also if it was late before it was at the source."""
+
+    oldest_ms: int
+    until_ms: int
+    age_ms: int
+
+
+class TopicLateness(NamedTuple):
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of a record in partitions
+    that have not reported since then without one, see `is_recent`; 0 if there is none."""
+
+    spans: Sequence[LateSpan]
+    recent_age_ms: int
+
+
+def is_recent(late_ms: int, newest_ms: int, interval_ms: int) -> bool:
+    """Return whether a partition has not reported without late records since `late_ms`. `newest_ms`: its last
+    report. Compared by partition, because clocks of instances may differ."""
+    return newest_ms - late_ms < _NEWER_REPORTS * interval_ms
+
+
+LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
+"""Lateness by source and topic; topics without late records may be missing."""
+
+
+class Lateness(NamedTuple):
+    """Times at which records of a datastream were later than its objective: disjoint, in order; empty if
+    reports do not show them, as for records that were late before they were at the source. `is_over`: all
+    partitions have reported since, without a record that may be late."""
+
+    intervals: tuple[TimeInterval, ...] = ()
+    is_over: bool = True
+
+
+UNMEASURED: Final = Lateness()
+
+
+def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) -> Lateness:
+    """Return the times at which records of the datastream were later than `limit_ms`."""
+    found: list[TimeInterval] = []
+    is_over = True
+    for topic, late in topics.get(subject.source, {}).items():
+        if selects(subject.selection, topic):
+            spans = [span for span in late.spans if span.age_ms > limit_ms]
+            found += [(span.oldest_ms + limit_ms, span.until_ms) for span in spans]
+            is_over = is_over and late.recent_age_ms <= limit_ms
+    return Lateness(union(found), is_over)
+
+
+def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
+    """Return the union as disjoint intervals in order."""
+    found: list[TimeInterval] = []
+    for first, last in sorted(intervals):
+        if last <= first:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class BadTime:
+    """Bad time of an incident, each moment counted once. `since_ms`: earlier time is in
+    `counted_seconds` or belongs to an earlier incident."""
+
+    since_ms: int = 0
+    counted_seconds: float = 0.0
+    intervals: tuple[TimeInterval, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Return the total."""
+        return self.counted_seconds + _length(self.intervals)
+
+    def adding(self, intervals: Iterable[TimeInterval]) -> BadTime:
+        """Return the bad time with further intervals; their part before `since_ms` is ignored."""
+        clipped = [(max(first, self.since_ms), last) for first, last in intervals]
+        found = union((*self.intervals, *clipped))
+        since_ms, counted = self.since_ms, self.counted_seconds
+        if len(found) > _MOST_KEPT:
+            old, found = found[: _MOST_KEPT // 2], found[_MOST_KEPT // 2 :]
+            since_ms, counted = old[-1][1], counted + _length(old)
+        return BadTime(since_ms, counted, found)
+
+
+def _length(intervals: Iterable[TimeInterval]) -> float:
+    return sum(last - first for first, last in intervals) / 1_000
