@@ -111,6 +111,25 @@ def an_incident(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("more", "tone", "noun"),
+    [
+        ({"closed_ms": None}, "bad", "open"),
+        ({"closed_ms": None, "closing_ms": NOW}, "warn", "recovered"),
+        ({"closed_ms": NOW, "closing_ms": None}, "idle", "closed"),
+    ],
+)
+def test_an_incident_is_open_recovered_or_closed(
+    page: Page, more: dict[str, Any], tone: str, noun: str
+) -> None:
+    incident = {**an_incident(), "datastream": "orders", "matters": [], "worst_ms": None, "costs": []}
+    stored = {**incident, "evidence": {}, "timeline": [], "left_out": 0, **more}
+    (found,) = call(page, "views/datastream", "incidentsOf", [stored])
+    assert found["state"]["tone"] == tone
+    assert noun in found["state"]["word"]
+    assert found["state"]["sign"]
+
+
+@pytest.mark.parametrize(
     ("more", "rank", "tone", "noun"),
     [
         ({}, "well", "good", ""),

@@ -47,7 +47,7 @@ class Screen:
     """Overview and incidents of an instance, in two tabs."""
 
     overview: Page
-    list: Page
+    listing: Page
 
     def badges(self) -> list[Badge]:
         """Return the current states on the overview."""
@@ -55,7 +55,7 @@ class Screen:
 
     def incidents(self) -> list[ShownIncident]:
         """Return the incidents on their page."""
-        return [ShownIncident(*row) for row in in_browser_thread(lambda: self.list.evaluate(_INCIDENTS))]
+        return [ShownIncident(*row) for row in in_browser_thread(lambda: self.listing.evaluate(_INCIDENTS))]
 
     @contextmanager
     def recorded(self, interval_seconds: float = 0.5) -> Iterator[list[Badge]]:
