@@ -25,7 +25,7 @@ _MINUTES: Final = {"m": 1, "h": 60}
 
 def rule_names() -> list[str]:
     """Return the names of the shipped alerts."""
-    groups = yaml.safe_load(RULES.read_text())["groups"]
+    groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
     return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
 
 

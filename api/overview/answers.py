@@ -115,6 +115,7 @@ def _glance(
         lag_records=total.lag_records if is_judged else None,
         oldest_ms=(total.oldest_ms or 0) if is_judged else None,
         at_least_ms=total.oldest_ms,
+        counted_ms=total.counted_ms,
         latency=_latency(total),
         states={state.state.value: state.partitions for state in movement.states},
         worst=_worst(movement),

@@ -89,6 +89,9 @@ class DatastreamGlance(_OverviewModel):
     """Age of the oldest waiting record; null unless known for every partition."""
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
+    counted_ms: int | None
+    """The same without partitions whose oldest record counts against no objective, because it is from before
+    the creation or restart of the datastream, or of a pause."""
     latency: LatencyAnswer | None
     """Null if nothing is being copied."""
     states: dict[str, int]
