@@ -29,9 +29,9 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 class TopicSums:
     """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`: lanes
     with unknown rate; `unjudged`: lanes and partitions with unknown lag. `oldest_ms`: age of the oldest
-    waiting record among known ages, None if all are unknown; `counted_ms`: the same without lanes whose record
-    counts against no objective. `batches`: per second; `stage_ms`: time these spent in each of `STAGES`, per
-    second."""
+    waiting record among known ages, None if all are unknown; `counted_ms`: the same without lanes whose
+    record counts against no objective. `batches`: per second; `stage_ms`: time these spent in each of
+    `STAGES`, per second."""
 
     group: GroupName
     topic: str
