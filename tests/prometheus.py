@@ -25,8 +25,8 @@ _MINUTES: Final = {"m": 1, "h": 60}
 
 def rule_names() -> list[str]:
     """Return the names of the shipped alerts."""
-    groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
-    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+    document: Any = yaml.safe_load(RULES.read_text())
+    return [rule["alert"] for group in document["groups"] for rule in group["rules"] if "alert" in rule]
 
 
 def rules_in(minute_seconds: float) -> str:
