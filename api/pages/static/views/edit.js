@@ -56,12 +56,13 @@ const POSITION = /^(\S+):(\d+)\s*=\s*(\d+)$/;
 const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 /** Return the lines of the start positions that are none. */
-export const unreadableOf = (values) => linesOf(values.positions).filter((line) => !POSITION.test(line));
+export const unreadableOf = (values) =>
+  linesOf(values.positions).filter((line) => !Number.isSafeInteger(Number(line.match(POSITION)?.[3] ?? NaN)));
 
 function positionsOf(text) {
-  const found = {};
+  const found = Object.create(null);  // any text is the name of a topic here
   for (const [, topic, number, offset] of linesOf(text).map((line) => line.match(POSITION)).filter(Boolean))
-    (found[topic] ??= {})[number] = Number(offset);
+    (found[topic] ??= Object.create(null))[number] = Number(offset);
   return found;
 }
 
