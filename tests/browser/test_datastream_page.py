@@ -166,7 +166,7 @@ def test_positions_objectives_and_placement_are_lines_and_fields(serve: Serve, o
     page.goto(f"{page.url.partition('#')[0]}#/edit/mine")
     expect(page.locator("#field-objectives")).to_have_value(objectives)
     expect(page.locator("#field-positions")).to_be_disabled()
-    expect(page.locator("#field-positions")).to_have_value("t:0=12\n*:1=3")
+    expect(page.locator("#field-positions")).to_have_value("*:1=3\nt:0=12")
     page.locator("#field-objectives").fill("")
     page.locator("#field-provider").fill("")
     page.locator("#field-capacity").fill("learned")
