@@ -118,6 +118,9 @@ class DatastreamGlance(AnswerModel):
     """Age of the oldest waiting record; null unless known for every partition."""
     at_least_ms: int | None
     """Age of the oldest waiting record among partitions with a known age."""
+    counted_ms: int | None
+    """The same without partitions whose oldest record counts against no objective, because it is from before
+    the creation or restart of the datastream, or of a pause."""
     latency: LatencyAnswer | None
     """Null if nothing is being copied."""
     states: dict[str, int]
@@ -240,6 +243,7 @@ def _glance(
         lag_records=total.lag_records if is_judged else None,
         oldest_ms=(total.oldest_ms or 0) if is_judged else None,
         at_least_ms=total.oldest_ms,
+        counted_ms=total.counted_ms,
         latency=_latency(total),
         states={state.state.value: state.partitions for state in movement.states},
         worst=_worst(movement),

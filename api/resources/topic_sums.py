@@ -35,8 +35,9 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 class TopicSums:
     """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`: lanes
     with unknown rate; `unjudged`: lanes and partitions with unknown lag. `oldest_ms`: age of the oldest
-    waiting record among known ages, None if all are unknown. `batches`: per second; `stage_ms`: time these
-    spent in each of `STAGES`, per second."""
+    waiting record among known ages, None if all are unknown; `counted_ms`: the same without lanes whose
+    record counts against no objective. `batches`: per second; `stage_ms`: time these spent in each of
+    `STAGES`, per second."""
 
     group: GroupName
     topic: str
@@ -46,6 +47,7 @@ class TopicSums:
     unmeasured: int = 0
     lag_records: int = 0
     oldest_ms: int | None = None
+    counted_ms: int | None = None
     unjudged: int = 0
     batches: float = 0.0
     stage_ms: tuple[float, float, float, float] = _NO_STAGES
@@ -59,13 +61,18 @@ class TopicSums:
         self.lag_records += other.lag_records
         self.unjudged += other.unjudged
         self._add_batches(other.batches, other.stage_ms)
-        ages = [one for one in (self.oldest_ms, other.oldest_ms) if one is not None]
-        self.oldest_ms = max(ages, default=None)
+        self.oldest_ms = _older(self.oldest_ms, other.oldest_ms)
+        self.counted_ms = _older(self.counted_ms, other.counted_ms)
 
-    def add_lane(self, rate: LaneRate | None, lag: tuple[int | None, int | None]) -> None:
-        """Add a lane. `rate`: None if it has not measured anything yet."""
+    def add_lane(
+        self, rate: LaneRate | None, lag: tuple[int | None, int | None], *, is_excused: bool = False
+    ) -> None:
+        """Add a lane. `rate`: None if it has not measured anything yet. `is_excused`: its oldest waiting
+        record counts against no objective."""
         self.lanes += 1
         self._add_lag(*lag)
+        if not is_excused:
+            self.counted_ms = _older(self.counted_ms, lag[1])
         if rate is None:
             self.unmeasured += 1
             return
@@ -95,16 +102,26 @@ class TopicSums:
         self.stage_ms = wait + more_wait, fetch + more_fetch, queue + more_queue, produce + more_produce
 
 
+def _older(age_ms: int | None, other_ms: int | None) -> int | None:
+    """Return the greater of the known ages."""
+    if age_ms is None or other_ms is None:
+        return other_ms if age_ms is None else age_ms
+    return max(age_ms, other_ms)
+
+
 _TOLD: Final = TypeAdapter(list[TopicSums])
 
 
 def own_sums(services: Services) -> list[TopicSums]:
     """Return the sums of this instance's lanes and, on the leader, of uncopied partitions."""
     found: dict[tuple[GroupName, str], TopicSums] = {}
+    now_ms = services.clock.now_ms()
     for key, lane in services.status.lanes.items():
         place = key.group, key.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))
-        sums.add_lane(lane.rate, lane.lag)
+        lag = lane.lag
+        is_excused = lag[1] is not None and lane.spec.excuse.covers(now_ms - lag[1])
+        sums.add_lane(lane.rate, lag, is_excused=is_excused)
     for one in services.status.uncopied:
         place = one.what.group, one.what.partition.topic
         sums = found.get(place) or found.setdefault(place, TopicSums(*place))

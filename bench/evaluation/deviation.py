@@ -53,16 +53,6 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
     return found
 
 
-def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
-    """Return the loads by window of all instances that copied anything during the run."""
-    names = sorted({load.instance for load in recording.loads if load.fleet == fleet})
-    found = {second: dict.fromkeys(names, 0.0) for second in range(0, recording.seconds, WINDOW_SECONDS)}
-    for load in recording.loads:
-        if load.fleet == fleet:
-            found[load.second][load.instance] += value(load)
-    return {second: list(loads.values()) for second, loads in found.items()}
-
-
 def by_host(recording: Recording, fleet: str, value: Callable[[HostLoad], float]) -> dict[int, list[float]]:
     """Return the loads of all instances by window, each divided by its weight: equal at best."""
     found: dict[int, list[float]] = defaultdict(list)

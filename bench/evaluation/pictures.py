@@ -24,6 +24,8 @@ from bench.evaluation.records import WINDOW_SECONDS, Recording
 
 _COLOURS: Final = {"candidate": "#2b6cb0", "control": "#c53030"}
 _GREY: Final = "#718096"
+_DPI: Final = 150
+"""Resolution of the points of tasks, of which there are thousands."""
 
 
 def draw(recording: Recording, folder: Path) -> list[Path]:
@@ -42,7 +44,7 @@ def draw(recording: Recording, folder: Path) -> list[Path]:
     files = []
     for name, figure in figures.items():
         files.append(folder / f"{name}.svg")
-        figure.savefig(files[-1], metadata={"Date": None})
+        figure.savefig(files[-1], metadata={"Date": None}, dpi=_DPI)
     return files
 
 
@@ -53,7 +55,8 @@ def loads_figure(recording: Recording) -> Figure:
     for axis, fleet in zip(axes, recording.fleets, strict=True):
         for second, loads in by_task(recording, fleet, attrgetter("bytes")).items():
             rates = [load / WINDOW_SECONDS / 1000 for load in loads]
-            axis.plot([second] * len(rates), rates, ".", markersize=4, color=_COLOURS.get(fleet, _GREY))
+            colour = _COLOURS.get(fleet, _GREY)
+            axis.plot([second] * len(rates), rates, ".", markersize=4, color=colour, rasterized=True)
         axis.axhline(TASK_BYTES_PER_SECOND / 1000, color=_GREY, linewidth=0.8, label="quota of a task")
         axis.set_title(fleet, fontsize=10)
         axis.set_xlabel("seconds")

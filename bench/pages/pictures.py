@@ -3,7 +3,7 @@
 Starts the servers of the demonstration, with three datastreams and generated loads of the past two weeks
 (`rig/scene.py`). Follows the path of `rig/walk.py` in a Chromium twice: during an incident, while records
 wait, and after the recovery. Environment: `AT` (`host:port` of a running service, such as one of `make demo
-KEEP=1`; without the picture of an incident), `INTO` (docs/pictures), `PORT_OFFSET` (700).
+KEEP=1`; without the picture of an incident), `INTO` (docs/pictures), `PORT_OFFSET` (400).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tests.browser.chromium import running_chromium
 
 _SIZE: Final[ViewportSize] = {"width": 1280, "height": 1000}
 _PATIENCE_SECONDS: Final = 300.0
+_PORT_OFFSET: Final = 400
+"""Offset with which no port is one that the system gives to any process (from 32768)."""
 _OF_INCIDENT: Final = ("overview", "plan-preview", INCIDENT.name)
 """Pictures taken during the incident."""
 
@@ -75,7 +77,7 @@ def _shots(address: str, names: Collection[str]) -> dict[str, int]:
 @contextmanager
 def _scene() -> Iterator[tuple[Scene, str]]:
     """Yield a scene that is not started, and the address of its service."""
-    offset = int(os.environ.get("PORT_OFFSET", "700"))
+    offset = int(os.environ.get("PORT_OFFSET", str(_PORT_OFFSET)))
     with tempfile.TemporaryDirectory(prefix="headrace-pictures-") as home:
         processes = DemoProcesses(Path(home), offset, print)
         try:

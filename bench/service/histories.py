@@ -59,13 +59,15 @@ def write(text: str, page: Path = PAGE) -> None:
     replace_between(page, BEGIN, END, text)
 
 
-def _row(site: Site, fault: Fault, folder: Path) -> tuple[str, ...]:
+def observe(site: Site, fault: Fault) -> tuple[Seen, dict[str, Any]]:
+    """Wait for normal operation, break and repair something, and wait until all has recovered.
+
+    Returns the observations, and details to store with them."""
     unrest = site.calm()
     began = time.time()
     fault.act(site)
     ended = time.time()
     unrest = unrest or _recover(site)
-    expected = Expected(fault.name, fault.pages, frozenset(map(str, fault.causes)), fault.is_excused)
     limit, until = site.traffic.limit, time.time()
     intervals = {
         name: late_intervals(site.traffic.late(topics), limit, began, until)
@@ -80,8 +82,19 @@ def _row(site: Site, fault: Fault, folder: Path) -> tuple[str, ...]:
         {name: seconds_of(one) for name, one in intervals.items()},
         unrest,
     )
-    _store(site, folder / f"{fault.name}.json", seen, {"ended": ended, "intervals": intervals})
+    return seen, {"ended": ended, "intervals": intervals}
+
+
+def row_of(fault: Fault, seen: Seen) -> tuple[str, ...]:
+    """Return the row of the table."""
+    expected = Expected(fault.name, fault.pages, frozenset(map(str, fault.causes)), fault.is_excused)
     return row(expected, seen)
+
+
+def _row(site: Site, fault: Fault, folder: Path) -> tuple[str, ...]:
+    seen, details = observe(site, fault)
+    _store(site, folder / f"{fault.name}.json", seen, details)
+    return row_of(fault, seen)
 
 
 def _recover(site: Site) -> str:

@@ -10,7 +10,7 @@ import typer
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, note, print_json
-from mirror.wording import counted
+from mirror.wording import counted, duration_text
 
 if TYPE_CHECKING:
     from headrace.console.event_stream import StreamMessage
@@ -174,9 +174,9 @@ def _cost_of(incident: Mapping[str, Any]) -> str:
     """Format the cost of an incident. An instance of an older version does not report it."""
     if "costs" not in incident:
         return "cost: unknown"
-    parts = [f"{incident['bad_seconds']:.0f} s bad"]
+    parts = [f"{duration_text(incident['bad_seconds'])} bad"]
     if incident["unknown_seconds"]:
-        parts.append(f"{incident['unknown_seconds']:.0f} s unknown")
+        parts.append(f"{duration_text(incident['unknown_seconds'])} unknown")
     for one in incident["costs"]:
         spent = "an unknown part" if one["spent"] is None else f"{one['spent']:.1%}"
         parts.append(f"{spent} of the budget {one['objective']}")

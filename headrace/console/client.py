@@ -6,7 +6,7 @@ import contextlib
 import ssl
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -78,10 +78,11 @@ def _headers_of(settings: ClientCredentials, url: str) -> dict[str, str]:
 class RestClient:
     """Calls any one instance of the service.
 
-    `addresses`: one or more of `host:port` or `https://host:port`, separated by commas; if one does not
-    respond, the next is tried. `note_age` receives the age in seconds of responses that are stale because
-    ZooKeeper is unreachable. With `keeps_connection` false, connections are closed after each response, so
-    that `close` is not needed. `settings`: credentials of the caller; without them, calls are anonymous.
+    `addresses`: `host:port` or `https://host:port`; of several, separated by commas, the next is tried if one
+    does not respond, and then those that `find_more` returns. `note_age` receives the age in seconds of
+    responses that are stale because ZooKeeper is unreachable. With `keeps_connection` false, connections are
+    closed after each response, so that `close` is not needed. `settings`: credentials of the caller; without
+    them, calls are anonymous.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class RestClient:
         *,
         keeps_connection: bool = True,
         settings: ClientCredentials | None = None,
+        find_more: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._addresses = deque(addresses.split(","))
         self._named = addresses.replace(",", ", ")
@@ -100,6 +102,7 @@ class RestClient:
         self._largest = settings.largest_answer_bytes if settings else LARGEST_ANSWER_BYTES
         self._keeps_connection = keeps_connection
         self._settings = settings
+        self._find_more = find_more
         self._client = self._client_of(self._addresses[0])
 
     def _client_of(self, address: str) -> httpx.Client:
@@ -138,9 +141,23 @@ class RestClient:
                     raise
         try:
             return send(self._client)
-        except httpx.TransportError:
-            self._turn_to_the_next()
-            raise
+        except httpx.TransportError as error:
+            may_send = may_repeat or isinstance(error, _NOT_SENT)
+            if not (may_send and self._turn_to_found()):
+                self._turn_to_the_next()
+                raise
+        return self._send(send, may_repeat=may_repeat)
+
+    def _turn_to_found(self) -> bool:
+        """Look for further addresses, once; turn to the first of them and return whether there are any."""
+        find, self._find_more = self._find_more, tuple
+        more = [one for one in dict.fromkeys(find()) if one not in self._addresses]
+        if more:
+            self._client.close()
+            self._addresses.extendleft(reversed(more))
+            self._named = ", ".join(self._addresses)
+            self._client = self._client_of(self._addresses[0])
+        return bool(more)
 
     def _turn_to_the_next(self) -> None:
         if len(self._addresses) > 1:

@@ -20,9 +20,10 @@ Every command of `headrace` with its arguments and options, as shown by `headrac
 
 Commands that need a running service connect to any of its instances: the first that responds of
 `--at host:port,host:port` (`https://host:port` with TLS), else of `commands.addresses`, else the address at
-which `headrace serve` would listen with the same settings. If the service requires authentication, they send
-the token in `HEADRACE_TOKEN` or in `commands.token_file`. Settings come from `--config FILE`, else from the
-file in `HEADRACE_CONFIG`, else from `./headrace.toml`, and [the environment overrides the
+which `headrace serve` would listen with the same settings. Without `--at`, they look for live instances in
+ZooKeeper if the settings name it and none of these responds. If the service requires authentication, they
+send the token in `HEADRACE_TOKEN` or in `commands.token_file`. Settings come from `--config FILE`, else from
+the file in `HEADRACE_CONFIG`, else from `./headrace.toml`, and [the environment overrides the
 file](configuration.md).
 
 Results go to stdout, remarks and errors to stderr. Tables become plain lines in a pipe; use `--json` in

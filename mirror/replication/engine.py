@@ -43,7 +43,12 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.copy_costs import share_cpu
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.replication.reports.measurements import MeasurementInterval, counted_metric, take_metric
+from mirror.replication.reports.measurements import (
+    MeasurementInterval,
+    counted_metric,
+    lacks_end,
+    take_metric,
+)
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
@@ -172,9 +177,7 @@ class BatchEngine:
             if (one := self._metric(lane, when)) is not None:
                 found.append(one)
                 self._measured.append(lane)
-        self._ends.look(
-            lane for lane in self.runner.lanes.values() if lane.waits and lane.measured[0] is None
-        )
+        self._ends.look(filter(lacks_end, self.runner.lanes.values()))
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Final
 
 from mirror.coordination.acting.effect import PlacementEffect
-from mirror.wording import rate_text
+from mirror.wording import duration_text, rate_text
 
 PAUSE_SECONDS: Final = 1.0
 """Longest pause of a partition that moves; the mirror has the same target."""
@@ -49,7 +49,7 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
     """Compute the predicted saving. `past`: past breaches of the datastream; `open_seconds`: duration of the
     present one so far."""
     carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
-    costs = f"costs {effect.partitions} pauses of at most {PAUSE_SECONDS:g} s{carried}"
+    costs = f"costs {effect.partitions} pauses of at most {duration_text(PAUSE_SECONDS)}{carried}"
     alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
     if not alone:
         unknown = "saves an unknown time, because no past breach without action lasted longer"
@@ -62,9 +62,9 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
     saved = max(0.0, (lasts - open_seconds) * relief)
     return PredictedSaving(
         saved,
-        f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} without action)"
-        f" minus {open_seconds:.0f} s so far, times {relief:.0%} of the fullest task's"
-        f" overload, as it would carry {rate_text(effect.fullest_after)} instead of"
+        f"saves about {duration_text(saved)} of breach: {duration_text(lasts)} (median of {len(alone)}"
+        f" without action) minus {duration_text(open_seconds)} so far, times {relief:.0%} of the fullest"
+        f" task's overload, as it would carry {rate_text(effect.fullest_after)} instead of"
         f" {rate_text(effect.fullest_before)}; {costs}",
         lasts - open_seconds,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from mirror.model.datastreams.objectives.objective import Objective
+from mirror.wording import exact_duration_text
 from monitor.burn.rates import Budget
 from monitor.objectives.late_times import TimeInterval
 from monitor.records.record import BudgetCost, IncidentRecord
@@ -68,4 +69,5 @@ def _without_costs(record: IncidentRecord) -> IncidentRecord:
 
 def objective_name(objective: Objective) -> str:
     """Return the name of an objective used in the costs of incidents."""
-    return f"{objective.target_percent:g} % within {objective.milliseconds} ms over {objective.period_days} d"
+    limit = exact_duration_text(objective.milliseconds)
+    return f"{objective.target_percent:g} % within {limit} over {objective.period_days} d"

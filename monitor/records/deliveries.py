@@ -16,6 +16,7 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.topics import EVERY_TOPIC
 from mirror.ports import Clock
+from mirror.wording import exact_duration_text
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import ObjectiveSubject, selects
 from monitor.objectives.past import PastMeasurements, TopicLatencySums
@@ -103,7 +104,7 @@ def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
     short = subject.objective
     found = {objective_name(objective): objective.milliseconds for objective in subject.objectives}
     if short is not None:
-        found[f"p{short.percentile:g} within {short.milliseconds} ms"] = short.milliseconds
+        found[f"p{short.percentile:g} within {exact_duration_text(short.milliseconds)}"] = short.milliseconds
     return found
 
 

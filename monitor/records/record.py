@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import DamagedState, InvalidRequest, legible
 from mirror.model import bounds
-from mirror.wording import clock_text
+from mirror.wording import clock_text, exact_duration_text
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
@@ -21,6 +21,7 @@ no slash."""
 _MOST_ENTRIES: Final = 100
 _MOST: Final = 2**63 - 1
 """Largest integer of Avro and Pinot."""
+_LIMIT: Final = re.compile(r"(?<=within )[0-9]{1,15} ms\b")
 _LONGEST_ID: Final = 2 * bounds.LONGEST_NAME
 UNREADABLE: Final = (
     InvalidRequest,
@@ -240,7 +241,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             _finite(found.get("unknown_seconds", 0.0)),
             moment_of(found.get("judged_ms", 0)),
             tuple(
-                BudgetCost(_text(one["objective"]), _number(one["before"]), _number(one["now"]))
+                BudgetCost(_objective(one["objective"]), _number(one["before"]), _number(one["now"]))
                 for one in found.get("costs", ())
             ),
             _gain(found.get("gain")),
@@ -252,11 +253,17 @@ def record_from_json(value: bytes) -> IncidentRecord:
         raise DamagedState(f"cannot parse stored incident: {value[:100]!r}") from error
 
 
+def _objective(found: Any) -> str:
+    """Return the stored name of an objective, whose limit may be in milliseconds, with a suitable unit."""
+    return _LIMIT.sub(lambda limit: exact_duration_text(int(limit[0][:-3])), _text(found))
+
+
 def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
     if found is None:
         return None
     return tuple(
-        DeliveryCost(_text(one["objective"]), _count(one["records"]), _finite(one["late"])) for one in found
+        DeliveryCost(_objective(one["objective"]), _count(one["records"]), _finite(one["late"]))
+        for one in found
     )
 
 

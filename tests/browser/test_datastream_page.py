@@ -135,6 +135,54 @@ def test_a_datastream_is_created_after_its_dry_run(serve: Serve, open_page: Open
     assert stored.objective.milliseconds == 800
 
 
+def test_positions_objectives_and_placement_are_lines_and_fields(serve: Serve, open_page: OpenPage) -> None:
+    site = Site()
+    page = open_page(f"{serve(site.app)}/ui/#/edit")
+    objectives = "p99 within 2 s over 60 s, 99.5 % over 30 d\np50 within 250 ms over 60 s, 99 % over 7 d"
+    filled = {
+        "name": "mine",
+        "owner": "team",
+        "source": "source",
+        "topics": "t",
+        "destination": "destination",
+    }
+    more = {"objectives": objectives, "capacity": "200000", "utilisation": "80", "provider": "none"}
+    for field, text in {**filled, **more, "positions": "t:0=12\nnonsense"}.items():
+        page.locator(f"#field-{field}").fill(text)
+    preview = page.locator("form.fields button.main")
+    expect(preview).to_be_disabled()
+    page.locator("#field-positions").fill("t:0=12\n*:1 = 3")
+    preview.click()
+    page.locator("section:has(#outcome) .act > div > button").click()
+    page.get_by_role("dialog").locator("button.main").click()
+    expect(page).to_have_title(re.compile("^mine"))
+    read = site.client.get("/v1/datastreams/mine").json()
+    assert read["start_positions"] == {"t": {"0": 12}, "*": {"1": 3}}
+    assert [one["milliseconds"] for one in read["objectives"]] == [2_000, 250]
+    placement = {key: value for key, value in read["placement"].items() if value is not None}
+    assert placement == {
+        "capacity_bytes_per_second": 200_000,
+        "utilisation_percent": 80,
+        "load_provider": "none",
+    }
+    page.goto(f"{page.url.partition('#')[0]}#/edit/mine")
+    expect(page.locator("#field-objectives")).to_have_value(objectives)
+    expect(page.locator("#field-positions")).to_be_disabled()
+    expect(page.locator("#field-positions")).to_have_value("*:1=3\nt:0=12")
+    page.locator("#field-objectives").fill("")
+    page.locator("#field-provider").fill("")
+    page.locator("#field-capacity").fill("learned")
+    preview.click()
+    page.locator("section:has(#outcome) .act > div > button").click()
+    page.get_by_role("dialog").locator("button.main").click()
+    expect(page).to_have_title(re.compile("^mine"))
+    read = site.client.get("/v1/datastreams/mine").json()
+    assert read["objectives"] == []
+    assert read["placement"]["load_provider"] is None
+    assert read["placement"]["capacity_bytes_per_second"] == "learned"
+    assert read["placement"]["utilisation_percent"] == 80
+
+
 @pytest.mark.parametrize("label", ["Delete", "Restart"])
 def test_what_destroys_something_asks_for_the_name(
     label: str, site: Site, serve: Serve, open_page: OpenPage

@@ -65,6 +65,7 @@ def a_glance(**more: Any) -> dict[str, Any]:
             "lag_records": 12,
             "oldest_ms": 40,
             "at_least_ms": 40,
+            "counted_ms": 40,
         },
         **{"offending": 0, "unplaced": 0, "overloaded": 0, "fullest_bytes_per_second": 100.0},
         "planned_ms": NOW - 236_000,
@@ -111,6 +112,25 @@ def an_incident(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+    ("more", "tone", "noun"),
+    [
+        ({"closed_ms": None}, "bad", "open"),
+        ({"closed_ms": None, "closing_ms": NOW}, "warn", "recovered"),
+        ({"closed_ms": NOW, "closing_ms": None}, "idle", "closed"),
+    ],
+)
+def test_an_incident_is_open_recovered_or_closed(
+    page: Page, more: dict[str, Any], tone: str, noun: str
+) -> None:
+    incident = {**an_incident(), "datastream": "orders", "matters": [], "worst_ms": None, "costs": []}
+    stored = {**incident, "evidence": {}, "timeline": [], "left_out": 0, **more}
+    (found,) = call(page, "views/datastream", "incidentsOf", [stored])
+    assert found["state"]["tone"] == tone
+    assert noun in found["state"]["word"]
+    assert found["state"]["sign"]
+
+
+@pytest.mark.parametrize(
     ("more", "rank", "tone", "noun"),
     [
         ({}, "well", "good", ""),
@@ -118,16 +138,18 @@ def an_incident(**more: Any) -> dict[str, Any]:
         ({"is_set_aside": True, "status": "DAMAGED", "problem": "no JSON"}, "aside", "bad", "damaged"),
         ({"is_set_aside": True, "problem": "no topic"}, "aside", "bad", "problem"),
         ({"status": "PAUSED", "oldest_ms": 900_000, "at_least_ms": 900_000}, "halted", "idle", "paused"),
-        ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "late", "bad", ""),
-        ({"oldest_ms": None, "at_least_ms": 2_600}, "late", "bad", ""),
+        ({"oldest_ms": 2_600, "at_least_ms": 2_600, "counted_ms": 2_600}, "late", "bad", ""),
+        ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "well", "good", ""),
+        ({"oldest_ms": None, "at_least_ms": 2_600, "counted_ms": 2_600}, "late", "bad", ""),
         ({"incident": an_incident()}, "late", "bad", ""),
         ({"incident": an_incident(closing_ms=NOW)}, "incident", "warn", "recovered"),
         (
-            {"oldest_ms": 90_000, "at_least_ms": 90_000, "states": {"CATCHING_UP": 3}},
+            {"oldest_ms": 90_000, "at_least_ms": 90_000, "counted_ms": 90_000, "states": {"CATCHING_UP": 3}},
             "behind",
             "warn",
             ": 3",
         ),
+        ({"oldest_ms": 90_000, "at_least_ms": 90_000, "states": {"WARN": 3}}, "behind", "warn", ": 3"),
         ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stuck", "bad", ": 2"),
         ({"unplaced": 1}, "unplaced", "warn", "1 partition "),
         ({"offending": 2}, "hot", "warn", "2 partitions "),
@@ -154,8 +176,8 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
         a_glance(name="a-well", owner="other"),
         a_glance(name="heavy", offending=1),
         a_glance(name="lost", loses_data_in_seconds=60.0),
-        a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000),
-        a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000),
+        a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000, counted_ms=3_000),
+        a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000, counted_ms=9_000),
         a_glance(name="unreported", oldest_ms=None, at_least_ms=None),
     )
 

@@ -115,4 +115,5 @@ def test_two_fleets_are_compared_by_the_recording_that_ships() -> None:
     assert 0 < candidate < control
     (evenness,) = re.findall(r"bytes over tasks, deviation/mean +([\d.]+) +([\d.]+)", text)
     assert float(evenness[0]) < float(evenness[1])
-    assert pictures == 4
+    assert re.search(r"inbound network over instances, deviation/mean +0\.\d+ +0\.\d+", text)
+    assert pictures == 5

@@ -4,33 +4,27 @@ one alert to a real Alertmanager, which ends when an instance joins."""
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import httpx
 import pytest
 
 from headrace.console.client import unless_it_may_pass
 from monitor.alerts.catalogue import RESIZE
-from stack.ports import LOOPBACK, free_ports
-from stack.process.managed_process import ManagedProcess
-from tests.alertmanagers import is_ready, running_alertmanager
-from tests.debian import PROMETHEUS
+from tests.alertmanagers import running_alertmanager
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name
 from tests.mirrored import create_datastream
 from tests.patience import wait_until
+from tests.prometheus import running_prometheus, scrape, sees_metrics
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 from tests.traffic import set_rates, traffic
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
-RULES: Final = Path(__file__).parents[2] / "deploy/prometheus/headrace.rules.yaml"
 PARTITIONS: Final = 6
 CAPACITY: Final = 100_000
 """Bytes per second of a task; an instance can run two."""
@@ -43,34 +37,6 @@ def alertmanager_configuration(hook: HttpReceiver) -> str:
     route = {"receiver": "hook", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
     receivers = [{"name": "hook", "webhook_configs": [{"url": hook.url, "send_resolved": True}]}]
     return json.dumps({"route": route, "receivers": receivers})
-
-
-@contextmanager
-def prometheus(folder: Path, alertmanager_url: str, targets: Path) -> Iterator[str]:
-    """Yield the address of a real Prometheus with the shipped rules, whose alerts fire without delay."""
-    port, rules = free_ports(1)[0], folder / "rules.yaml"
-    rules.write_text(re.sub(r"for: \w+", "for: 1s", RULES.read_text()))
-    file = folder / "prometheus.yml"
-    host = alertmanager_url.removeprefix("http://")
-    document = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(rules)],
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [host]}]}]},
-        "scrape_configs": [
-            {"job_name": "headrace", "file_sd_configs": [{"files": [str(targets)], "refresh_interval": "1s"}]}
-        ],
-    }
-    file.write_text(json.dumps(document))
-    command = [
-        PROMETHEUS.required_path(),
-        f"--config.file={file}",
-        f"--storage.tsdb.path={folder / 'prometheus'}",
-        f"--web.listen-address={LOOPBACK}:{port}",
-    ]
-    with ManagedProcess("prometheus", command, {}, folder / "prometheus.log", grace_seconds=5):
-        url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: is_ready(url), "Prometheus listens")
-        yield url
 
 
 def even(rate: float) -> dict[int, float]:
@@ -88,17 +54,6 @@ def needed(instance: RunningInstance) -> int:
     """Return the instances that the advice requires; 0 while it is unknown."""
     advice = unless_it_may_pass(lambda: instance.rest.get("/v1/advice"))()
     return int(advice["required_instances"] or 0) if advice else 0
-
-
-def sees_metrics(url: str) -> bool:
-    found: dict[str, Any] = httpx.get(
-        f"{url}/api/v1/query", params={"query": "headrace_staying_instances"}
-    ).json()
-    return bool(found["data"]["result"])
-
-
-def scrape(targets: Path, fleet: Sequence[RunningInstance]) -> None:
-    targets.write_text(json.dumps([{"targets": [each.address for each in fleet]}]))
 
 
 @pytest.mark.parametrize("has_receiver", [True, False], ids=["by the monitor", "by Prometheus"])
@@ -126,8 +81,8 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
             settings["monitor__alerts__webhooks__chat__url"] = direct.url
         one = new_instance("one", **settings)
         targets = tmp_path / "targets.json"
-        scrape(targets, [one])
-        seen = stack.enter_context(prometheus(tmp_path, called, targets))
+        scrape(targets, [one.address])
+        seen = stack.enter_context(running_prometheus(tmp_path, called, targets, minute_seconds=0.1))
         wait_until(lambda: sees_metrics(seen), "Prometheus scrapes")
         create_datastream(one, name, name)
         writer = stack.enter_context(traffic(kafka_pair.source.address, {name: even(LIGHT)}))
@@ -147,7 +102,7 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
             """Add an instance if the fleet is still too small: the first advice may see half of the rise."""
             if needed(one) > len(fleet):
                 fleet.append(new_instance(f"more-{len(fleet)}", **settings))
-                scrape(targets, fleet)
+                scrape(targets, [each.address for each in fleet])
             return sent_alerts(hook) == [(alert, "firing"), (alert, "resolved")]
 
         wait_until(is_resolved, "Alertmanager resolves it")

@@ -6,6 +6,7 @@ datastream `shop`. All other figures on the pages are measured.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
@@ -35,6 +36,7 @@ from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS_HOURLY, PartitionMetricHourly
+from stack.errors import NotInTime
 from stack.wait import wait_until
 from tests.metrics_data import MetricsWorld, a_measurement, a_rollup
 
@@ -189,7 +191,7 @@ class Scene:
         return any(late["p99_ms"]) and has_forecast and advice["past_week"] is not None
 
     def _until(self, condition: str, holds: Callable[[], bool]) -> None:
-        """Wait for a condition; a failed request counts as no."""
+        """Wait for a condition; a failed request counts as no. Raises NotInTime with the present state."""
 
         def attempt() -> bool:
             self._processes.require_alive()
@@ -199,8 +201,17 @@ class Scene:
                 return False
 
         began = time.monotonic()
-        wait_until(attempt, _PATIENCE_SECONDS, condition)
+        try:
+            wait_until(attempt, _PATIENCE_SECONDS, condition)
+        except NotInTime as error:
+            raise NotInTime(f"{error}\n{self._state()}") from error
         print(f"{condition}: {time.monotonic() - began:.0f} s", flush=True)
+
+    def _state(self) -> str:
+        """Describe the datastreams and the open incidents with their latest entries."""
+        found: dict[str, Any] = self._client.get("/v1/overview")
+        lines = [json.dumps(one) for one in found["datastreams"]]
+        return "\n".join(lines + [json.dumps(one) for one in self._open_incidents()])
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from headrace.console.terminal import console, error_console, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from headrace.console.access.caller import ServiceAccess
@@ -27,7 +29,8 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     from mirror.errors import HeadraceError
 
     try:
-        client = connect(ctx.params.get("at") or "", ctx.params.get("config"), _COMPLETION_SECONDS)
+        at, config = ctx.params.get("at") or "", ctx.params.get("config")
+        client = connect(at, config, _COMPLETION_SECONDS, looks_up=False)
         names = [str(one["name"]) for one in client.get(DATASTREAMS)]
     except HeadraceError:
         return []
@@ -43,9 +46,13 @@ WhoOption = Annotated[
 ]
 
 
-def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> RestClient:
+def connect(
+    at: str, config: Path | None, timeout_seconds: float = 30.0, *, looks_up: bool = True
+) -> RestClient:
     """Return a client for the instances of the options or the settings. Raises InvalidRequest for an invalid
-    address."""
+    address.
+
+    If none of the settings responds, ZooKeeper is read for live ones, unless `looks_up` is false."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
@@ -59,8 +66,34 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
         ages.append(seconds)
 
     return RestClient(
-        access.addresses, timeout_seconds, note_age, keeps_connection=False, settings=access.caller
+        access.addresses,
+        timeout_seconds,
+        note_age,
+        keeps_connection=False,
+        settings=access.caller,
+        find_more=partial(_live_addresses, config) if looks_up and not at else tuple,
     )
+
+
+def _live_addresses(config: Path | None) -> Sequence[str]:
+    """Return the addresses of the instances that ZooKeeper lists; none without ZooKeeper."""
+    from headrace.console.access.caller import services_at
+    from headrace.coordination.client import connected
+    from headrace.settings import load_settings
+    from mirror.coordination.stores.membership import Membership
+    from mirror.errors import HeadraceError
+
+    settings = load_settings(config)
+    if not settings.uses_zookeeper:
+        return ()
+    try:
+        with connected(settings, "a look-up of instances") as nodes:
+            found = [one.rest_address for one in Membership(nodes).live() if one.rest_address]
+    except HeadraceError as error:
+        error_console().print(f"cannot read the live instances: {error}")
+        return ()
+    is_tls = settings.service_address().startswith("https://")
+    return services_at(",".join(found), is_tls=is_tls).split(",") if found else ()
 
 
 def _checked_access(config: Path | None, at: str) -> ServiceAccess:

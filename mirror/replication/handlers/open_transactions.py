@@ -21,6 +21,7 @@ from mirror.protocol.batches.batch import scan
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
+from mirror.wording import duration_text
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -125,7 +126,7 @@ class OpenTransactionWatch:
 
 def _sentence(lane: LiveLane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
     text = (
-        f"a source transaction has been open for {seconds:.0f} s and blocks {lane.key.partition} at"
+        f"a source transaction has been open for {duration_text(seconds)} and blocks {lane.key.partition} at"
         f" offset {lane.stable_offset} of {lane.high_watermark}"
     )
     if transactions:

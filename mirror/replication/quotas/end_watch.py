@@ -1,7 +1,7 @@
-"""Lookup of end offsets for partitions that are not fetched because their quota is used up.
+"""Lookup of end offsets for partitions that a quota, or a broker that throttles, keeps from being fetched.
 
-A fetch response carries the end offset, and these lanes do not fetch. With the lookup their lag stays known
-while the source responds.
+A fetch response carries the end offset, and these lanes get none. ListOffsets is another request, on another
+connection: with it their lag stays known while the source responds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mirror.client.cluster import Cluster
 from mirror.protocol.control.offsets import LATEST, Answers
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.measurements import lacks_end
 
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
@@ -30,7 +31,7 @@ class EndWatch:
         self._asking: set[tuple[str, bool]] = set()
 
     def look(self, lanes: Iterable[LiveLane]) -> None:
-        """Request the end offsets of lanes that wait for a quota, in the background."""
+        """Request the end offsets of these lanes in the background."""
         lanes_by_source: dict[tuple[str, bool], list[LiveLane]] = {}
         for lane in lanes:
             lanes_by_source.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
@@ -57,5 +58,5 @@ class EndWatch:
         now, now_ms = self._bench.loop.now(), self._bench.clock.now_ms()
         for lane in lanes:
             end = ends[lane.key.partition]
-            if lane.waits and not end.error and self._runner.lanes.get(lane.key) is lane:
+            if lacks_end(lane) and not end.error and self._runner.lanes.get(lane.key) is lane:
                 lane.hear_end(end.offset, now_ms, now, requested_at)

@@ -102,13 +102,20 @@ def has_response(lane: LiveLane, now: float) -> bool:
     """Return whether the source would have reported by `now` (monotonic seconds) that it has more records for
     the lane.
 
-    It would not if its responses are late. A lane that waits for something else does not fetch; for a lane
-    that waits for a quota, the end offset is requested separately.
+    It would not if its responses are late or throttled. A lane that waits for something else does not fetch.
+    The end offsets of such lanes are requested separately (`lacks_end`).
     """
+    has_heard = now - lane.answered_at < _HEARD_SECONDS
     if lane.waits:
-        return now - lane.answered_at < _HEARD_SECONDS
+        return has_heard
     reader = lane.reader
-    return reader is not None and lane.is_writable and reader.is_current(now)
+    return reader is not None and lane.is_writable and (has_heard or reader.is_current(now))
+
+
+def lacks_end(lane: LiveLane) -> bool:
+    """Return whether the age of the backlog is unknown because no fetch response has the end of the log."""
+    is_read = lane.waits or (lane.reader is not None and lane.is_writable)
+    return is_read and lane.measured[0] is None
 
 
 def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:

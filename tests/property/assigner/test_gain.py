@@ -68,6 +68,15 @@ def test_a_rebalance_far_below_capacity_moves_nothing(request: PlanningRequest) 
     assert not plan.move_reasons
 
 
+@given(requests(heaviest=8_000), st.booleans())
+@settings(max_examples=examples(40))
+def test_giving_up_tasks_moves_only_their_partitions(request: PlanningRequest, rebalance: bool) -> None:
+    asked = replace(request, rebalance=rebalance, limits=TaskLimits())
+    plan = PLANNER.plan(asked)
+    kept = {task for task, held in plan.tasks.items() if held}
+    assert all(request.current[one] not in kept for one in moved(asked, plan))
+
+
 @given(requests(heaviest=30_000))
 @settings(max_examples=examples(40))
 def test_what_a_rebalance_moves_brings_the_fullest_task_down(request: PlanningRequest) -> None:

@@ -105,6 +105,19 @@ def test_what_was_not_measured_makes_sums_unknown_and_is_no_zero(site: Site) -> 
     assert (found["bytes_per_second"], found["oldest_ms"]) == (2_000.0, None)
 
 
+def test_a_record_of_before_the_creation_counts_against_no_objective(site: Site) -> None:
+    site.create()
+    for name in ("t-0", "t-1"):
+        say(site, name, lag_ms=60_000)
+    found = glance(site)
+    assert (found["oldest_ms"], found["counted_ms"]) == (60_000, None)
+    site.clock.advance(60)
+    say(site, "t-0", lag_ms=75_000)
+    say(site, "t-1", lag_ms=1_500)
+    found = glance(site)
+    assert (found["oldest_ms"], found["counted_ms"]) == (75_000, 1_500)
+
+
 def test_an_instance_that_is_silent_is_named_and_its_part_is_not_taken_for_nothing() -> None:
     one, two = two_sites()
     one.create(limits={"min_tasks": 2})

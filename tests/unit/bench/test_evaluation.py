@@ -14,7 +14,6 @@ from bench.evaluation.course import HostLook
 from bench.evaluation.deviation import (
     Line,
     by_host,
-    by_instance,
     by_task,
     deviation,
     latency_counts,
@@ -105,10 +104,6 @@ def test_deviation_does_not_depend_on_the_unit(loads: list[float], unit: float) 
 def test_a_task_counts_where_it_was_planned_throughout_also_without_load() -> None:
     assert by_task(RECORDING, "candidate", BYTES) == {0: [100, 300], 15: [100, 100]}
     assert by_task(RECORDING, "control", BYTES) == {0: [400, 0], 15: [0, 0]}
-
-
-def test_instances_count_in_every_window() -> None:
-    assert by_instance(RECORDING, "candidate", BYTES) == {0: [100, 300], 15: [150, 90]}
 
 
 def test_instances_are_compared_by_their_weights() -> None:

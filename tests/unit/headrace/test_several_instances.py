@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 
 import httpx
 import pytest
@@ -81,6 +82,33 @@ def test_the_instance_that_answered_is_asked_again(client: RestClient, instances
     instances.failures = {"up": httpx.ReadError("killed")}
     assert client.get("/v1/datastreams/orders")["name"] == "orders"
     assert instances.asked[3:] == ["up", "third"]
+
+
+def test_others_are_looked_up_once_if_none_of_the_known_responds(instances: Instances) -> None:
+    looked = list[str]()
+
+    def more() -> list[str]:
+        looked.append("up")
+        return ["down:1", "up:2", "up:2"]
+
+    with closing(RestClient("down:1", find_more=more)) as client:
+        assert client.get("/v1/datastreams/orders")["name"] == "orders"
+        assert client.get("/v1/datastreams/orders")["name"] == "orders"
+        assert instances.asked == ["down", "up", "up"]
+        instances.failures["up"] = httpx.ConnectError("refused")
+        with pytest.raises(Unreachable, match="up:2"):
+            client.get("/v1/datastreams/orders")
+    assert looked == ["up"]
+
+
+def test_no_other_is_looked_up_for_a_change_that_may_have_arrived(instances: Instances) -> None:
+    instances.failures["down"] = httpx.ReadTimeout("silent")
+    with closing(RestClient("down:1", find_more=lambda: ["up:2"])) as client:
+        with pytest.raises(Unreachable):
+            client.post("/v1/datastreams/orders/pause")
+        assert instances.asked == ["down"]
+        assert client.get("/v1/datastreams/orders")["status"] != "PAUSED"
+    assert instances.asked == ["down", "down", "up"]
 
 
 def test_a_change_that_may_have_arrived_is_not_sent_twice(client: RestClient, instances: Instances) -> None:

@@ -186,7 +186,7 @@ export function Incidents({ of, withName = false }) {
   const found = incidentsOf(of);
   return html`<${Card} id="incidents" title="Incidents" note=${found.length ? "" : "no incidents"}>
     ${found.map((one) => html`<details key=${one.id} open=${one.isOpen}>
-      <summary><${Sign} tone=${one.isOpen ? "bad" : "idle"} sign=${one.isOpen ? "▲" : "✓"} word=${one.isOpen ? "open" : "closed"} />
+      <summary><${Sign} ...${one.state} />
         ${withName && html` <a href=${to(`datastreams/${encodeURIComponent(one.name)}`)}>${one.name}</a>`} ${one.cause} · <${Ago} ms=${one.openedMs} />
         ${one.lasted && ` · lasted ${one.lasted}`} ${one.worst && ` · ${one.worst}`}</summary>
       ${one.spent.map((text) => html`<p key=${text} class="small">Cost: ${text}.</p>`)}

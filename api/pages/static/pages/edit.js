@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/htm/standalone.module.js";
 import { ask, part } from "../lib/api.js";
 import { Act, Card, Facts, Trouble, Troubles, to, useAnswers, useRefusal } from "../lib/parts.js";
-import { FIELDS, callOf, isChange, missingOf, stopsOf, valuesOf } from "../views/edit.js";
+import { FIELDS, callOf, isChange, missingOf, stopsOf, unreadableOf, valuesOf } from "../views/edit.js";
 import { effectOf } from "../views/preview.js";
 import { Moves } from "./preview.js";
 
@@ -33,20 +33,25 @@ function Form({ definition, etag }) {
     setValues({ ...values, [key]: value });
     setPreview({});
   };
-  const why = missing.length ? `required: ${missing.join(", ")}` : isChange(call) ? "" : "no changes yet";
-  return html`<${Card} id="form" title="Definition" note=${definition ? "name, clusters, destination topic name and start cannot be changed" : ""}>
+  const [unreadable] = unreadableOf(values);
+  const problem = missing.length ? `required: ${missing.join(", ")}` : unreadable ? `not a start position: ${unreadable}` : "";
+  const why = problem || (isChange(call) ? "" : "no changes yet");
+  return html`<${Card} id="form" title="Definition" note=${definition ? "name, clusters, destination topic name, start and start positions cannot be changed" : ""}>
       <form class="fields" onSubmit=${show}>${FIELDS.map((field) => html`<${Field} key=${field.key} of=${field} value=${values[field.key]} isFixed=${field.isFixed && definition} set=${(value) => set(field.key, value)} />`)}
         <div class="acts"><button class="main" disabled=${!!why || preview.isAsking}>Preview</button><span class="small quiet">${why || "dry run: changes nothing"}</span></div></form><//>
     <${Trouble} error=${preview.error} />
     ${preview.answer && html`<${Outcome} answer=${preview.answer} values=${values} definition=${definition} call=${callOf(values, definition, etag, true)} refusal=${refusal} />`}`;
 }
 
+const LINES = ["positions", "objectives"];
+
 function Field({ of, value, isFixed, set }) {
   const change = (event) => set(event.target.value);
   const common = { id: `field-${of.key}`, value, disabled: isFixed, "aria-describedby": of.hint ? `hint-${of.key}` : null };
   return html`<p class="field"><label for=${common.id}>${of.label}</label>
     ${Array.isArray(of.kind) ? html`<select ...${common} onChange=${change}>${of.kind.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
-      : html`<input ...${common} type=${of.kind || "text"} min=${of.kind ? "1" : null} spellcheck="false" autocomplete="off" onInput=${change} />`}
+      : LINES.includes(of.kind) ? html`<textarea ...${common} rows="2" spellcheck="false" onInput=${change}></textarea>`
+      : html`<input ...${common} type=${of.kind === "number" ? "number" : "text"} min=${of.kind === "number" ? "1" : null} spellcheck="false" autocomplete="off" onInput=${change} />`}
     ${of.hint && html`<span id=${`hint-${of.key}`} class="small quiet">${of.hint}</span>`}</p>`;
 }
 

@@ -1,6 +1,6 @@
 // Content of the page of a datastream. Pure.
 
-import { count, duration, isKnown, many, percent, rate } from "../lib/format.js";
+import { count, duration, isKnown, many, percent, rate, timeOfDay } from "../lib/format.js";
 import { standing, wordOf } from "./overview.js";
 
 export { standing };
@@ -152,10 +152,18 @@ export const evidenceOf = (evidence) => Object.entries(evidence).map(([name, val
   return `${word}: ${shown(value)}`;
 });
 
+/** State of an incident: { tone, sign, word }. */
+function stateOf(one) {
+  if (one.closed_ms !== null) return { tone: "idle", sign: "✓", word: "closed" };
+  if (isKnown(one.closing_ms)) return { tone: "warn", sign: "✓", word: `recovered, closes at ${timeOfDay(one.closing_ms)}` };
+  return { tone: "bad", sign: "▲", word: "open" };
+}
+
 /** Incidents, newest first. */
 export const incidentsOf = (incidents) =>
   incidents.map((one) => ({
     id: one.id, name: one.datastream, isOpen: one.closed_ms === null, openedMs: one.opened_ms, closedMs: one.closed_ms,
+    state: stateOf(one),
     cause: one.cause || (one.matters.length ? one.matters.join(", ") : "unknown cause"),
     worst: isKnown(one.worst_ms) ? `worst ${duration(one.worst_ms)}` : "",
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),

@@ -2,8 +2,10 @@
 
 import { count, many, rate } from "../lib/format.js";
 
+const FROM_SETTINGS = "empty: as in the settings";
 const GUARANTEES = ["at-least-once", "effectively-once", "exactly-once"];
-/** Each field: { key, label, hint, path, kind, isFixed }; a fixed field cannot change after the creation. */
+/** Each field: { key, label, hint, path, kind, isFixed }; a fixed field cannot change after the creation. An empty
+ *  field of a kind other than text is null. */
 export const FIELDS = [
   { key: "name", label: "Name", path: ["name"], isFixed: true, isNeeded: true },
   { key: "owner", label: "Owner", path: ["owner"], isNeeded: true },
@@ -14,27 +16,66 @@ export const FIELDS = [
   { key: "rename", label: "Destination topic name", hint: "* stands for the source topic name", path: ["destination", "name"], isFixed: true },
   { key: "guarantee", label: "Guarantee", path: ["guarantee"], kind: GUARANTEES },
   { key: "start", label: "Start", hint: "earliest, latest, or a time such as 2026-01-31T08:00:00Z", path: ["start"], isFixed: true },
+  { key: "positions", label: "Start positions", hint: "one per line: topic:partition=offset, * for every topic", path: ["start_positions"], kind: "positions", isFixed: true },
   { key: "objective", label: "Latency objective (p99), in ms", hint: "empty: no objective", path: ["objective", "milliseconds"], kind: "number" },
+  { key: "objectives", label: "Objectives with an error budget", hint: "one per line: p99 within 2 s over 60 s, 99.5 % over 30 d", path: ["metadata", "headrace-objectives"], kind: "objectives" },
   { key: "min_tasks", label: "Minimum number of tasks", path: ["limits", "min_tasks"], kind: "number" },
   { key: "max_tasks", label: "Maximum number of tasks", hint: "empty: no limit", path: ["limits", "max_tasks"], kind: "number" },
   { key: "quota", label: "Quota, in bytes per second", hint: "empty: no quota", path: ["quota", "bytes_per_second"], kind: "number" },
+  { key: "capacity", label: "Capacity of a task, in bytes per second", hint: `a number, or learned; ${FROM_SETTINGS}`, path: ["placement", "capacity_bytes_per_second"], kind: "capacity" },
+  { key: "messages", label: "Capacity of a task, in records per second", hint: FROM_SETTINGS, path: ["placement", "capacity_messages_per_second"], kind: "number" },
+  { key: "utilisation", label: "Used share of the capacity, in percent", hint: FROM_SETTINGS, path: ["placement", "utilisation_percent"], kind: "number" },
+  { key: "provider", label: "Source of loads", hint: `self, pinot, none, or a plug-in; ${FROM_SETTINGS}`, path: ["placement", "load_provider"], kind: "choice" },
+  { key: "strategy", label: "Placement strategy", hint: `assigner, simple, auto, or a plug-in; ${FROM_SETTINGS}`, path: ["placement", "strategy"], kind: "choice" },
 ];
 const DEFAULTS = { rename: "*", guarantee: "effectively-once", start: "earliest", min_tasks: "1" };
 
 const at = (document, path) => path.reduce((found, name) => found?.[name], document);
 
+const positionsText = (positions) => Object.entries(positions || {})
+  .flatMap(([topic, offsets]) => Object.entries(offsets).map(([number, offset]) => `${topic}:${number}=${offset}`)).join("\n");
+
+const lengthOf = (ms) => (ms % 1000 ? `${ms} ms` : `${ms / 1000} s`);
+
+const objectivesText = (objectives) => (objectives || []).map((one) =>
+  `p${one.percentile} within ${lengthOf(one.milliseconds)} over ${one.window_seconds} s, ${one.target_percent} % over ${one.period_days} d`).join("\n");
+
+function textOf({ kind, path }, definition) {
+  if (kind === "objectives") return objectivesText(definition.objectives);
+  return kind === "positions" ? positionsText(at(definition, path)) : String(at(definition, path) ?? "");
+}
+
 /** Return the texts of the fields. `definition`: null for a new datastream. */
 export const valuesOf = (definition) =>
-  Object.fromEntries(FIELDS.map(({ key, path }) => [key, definition ? String(at(definition, path) ?? "") : DEFAULTS[key] || ""]));
+  Object.fromEntries(FIELDS.map((field) => [field.key, definition ? textOf(field, definition) : DEFAULTS[field.key] || ""]));
 
 /** Return the labels of required fields that are empty. */
 export const missingOf = (values) => FIELDS.filter((field) => field.isNeeded && !values[field.key].trim()).map((field) => field.label);
 
+const POSITION = /^(\S+):(\d+)\s*=\s*(\d+)$/;
+const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+
+/** Return the lines of the start positions that are none. */
+export const unreadableOf = (values) =>
+  linesOf(values.positions).filter((line) => !Number.isSafeInteger(Number(line.match(POSITION)?.[3] ?? NaN)));
+
+function positionsOf(text) {
+  const found = Object.create(null);  // any text is the name of a topic here
+  for (const [, topic, number, offset] of linesOf(text).map((line) => line.match(POSITION)).filter(Boolean))
+    (found[topic] ??= Object.create(null))[number] = Number(offset);
+  return found;
+}
+
+function valueOf(kind, text) {
+  if (kind === "positions") return positionsOf(text);
+  if (!text) return !kind || Array.isArray(kind) ? "" : null;
+  return kind === "number" || (kind === "capacity" && /^\d+$/.test(text)) ? Number(text) : text;
+}
+
 function documentOf(fields, values) {
   const found = {};
   for (const { key, path, kind } of fields) {
-    const text = values[key].trim();
-    const value = kind === "number" ? (text ? Number(text) : null) : text;
+    const value = valueOf(kind, values[key].trim());
     if (path[0] === "objective") {
       found.objective = value === null ? null : { ...found.objective, milliseconds: value };
       continue;
@@ -49,7 +90,7 @@ function documentOf(fields, values) {
 export function callOf(values, definition, etag, isReal) {
   const query = isReal ? `?reason=${encodeURIComponent("requested on the web page")}` : "?dry_run=true";
   if (!definition) {
-    const wanted = FIELDS.filter(({ key, kind }) => !(kind === "number" && !values[key].trim()));
+    const wanted = FIELDS.filter(({ key, kind }) => !kind || Array.isArray(kind) || values[key].trim());
     return { method: "POST", path: `/v1/datastreams${query}`, body: documentOf(wanted, values) };
   }
   const before = valuesOf(definition);

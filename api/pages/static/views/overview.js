@@ -25,7 +25,7 @@ export function standing(one) {
   if (one.is_set_aside) return found("aside", "bad", "✖", one.status === "DAMAGED" ? "damaged" : "problem", one.problem);
   if (HALTED.includes(one.status)) return found("halted", "idle", "❚❚", one.status.toLowerCase(), one.halt);
   const isCaughtUp = !one.states.CATCHING_UP || one.incident;  // else it makes progress, which is no breach
-  const isLate = isCaughtUp && isKnown(one.objective_ms) && isKnown(one.at_least_ms) && one.at_least_ms > one.objective_ms;
+  const isLate = isCaughtUp && isKnown(one.objective_ms) && isKnown(one.counted_ms) && one.counted_ms > one.objective_ms;
   const closingMs = one.incident?.closing_ms ?? null;
   if (isLate || (one.incident?.is_late && closingMs === null))
     return found("late", "bad", "▲", "late", one.incident?.cause || one.worst || "the oldest waiting record exceeds the objective");

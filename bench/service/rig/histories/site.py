@@ -49,6 +49,9 @@ _SETTINGS: Final = {
     "MONITOR__ALERTS__GATHER_SECONDS": "1",
 }
 
+Route = Callable[[ExitStack, str], Mapping[str, str]]
+"""Starts what stands between the monitor and a receiver of alerts, and returns settings of the monitor."""
+
 
 @dataclass
 class Site:
@@ -141,13 +144,17 @@ class Site:
         return ""
 
 
+def by_webhook(_: ExitStack, url: str) -> Mapping[str, str]:
+    """Return settings of a monitor that sends its alerts to the receiver itself."""
+    return {"MONITOR__ALERTS__WEBHOOKS__BENCH__URL": url}
+
+
 @contextmanager
-def site() -> Iterator[Site]:
-    """Run everything for the context."""
+def site(route: Route = by_webhook) -> Iterator[Site]:
+    """Run everything for the context. `route`: way of the alerts to the receiver."""
     with ExitStack() as stack:
         url, pages = stack.enter_context(receiver())
-        settings = {f"HEADRACE_{name}": value for name, value in _SETTINGS.items()}
-        settings["HEADRACE_MONITOR__ALERTS__WEBHOOKS__BENCH__URL"] = url
+        settings = {f"HEADRACE_{name}": value for name, value in {**_SETTINGS, **route(stack, url)}.items()}
         found: Started = started(stack, ("one", "two", "three"), settings)
         source, destination = found.pair.source, found.pair.target
         for name, count in (TOPICS | {_IDLE_TOPIC: 2}).items():

@@ -157,6 +157,34 @@ def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: Mirro
     assert lane.measured[0] is not None
 
 
+def test_how_far_a_lane_is_behind_is_known_while_a_broker_of_the_source_throttles(
+    fakes: MirroredFakes,
+) -> None:
+    """Throttled responses to fetches are empty and late; the end of the partition takes another request."""
+    fakes.make_topic("t")
+    fakes.start("t")
+    write(fakes, 3)
+    lane = fakes.lane("t")
+    fakes.run_to("t", 3)
+    fakes.source.faults.plant(FETCH, Throttle(60_000), times=None)
+    fakes.run(2)
+    write(fakes, 10)
+    fakes.run(20)
+    assert not lane.waits
+    assert (lane.position, lane.high_watermark) == (3, 3), "no fetch tells it"
+    for _ in range(3):
+        fakes.engine.metrics()
+        fakes.run(5)
+    (metric,) = fakes.engine.metrics()
+    assert metric.lag_records == 10
+    assert metric.lag_ms is not None
+    assert metric.lag_ms > 10_000
+    fakes.source.faults.clear()
+    fakes.run_to("t", 13)
+    fakes.engine.metrics()
+    assert lane.measured[0] == 0
+
+
 def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFakes) -> None:
     fakes.make_topic("t", 2)
     fakes.start("t", 2)

@@ -40,6 +40,6 @@ def test_what_is_saved_is_what_is_left_of_the_breach(
 
 
 def test_the_sentence_has_the_arithmetic() -> None:
-    figures = re.findall(r"\d+ ?(?:s\b|%|kB/s|pauses)?", worth_of(EFFECT, ALONE, 50.0).sentence)
-    saving = ["350 s", "400 s", "3", "50 s", "100%", "210 kB/s", "420 kB/s"]
+    figures = re.findall(r"\d+ ?(?:s\b|min\b|%|kB/s|pauses)?", worth_of(EFFECT, ALONE, 50.0).sentence)
+    saving = ["6 min", "7 min", "3", "50 s", "100%", "210 kB/s", "420 kB/s"]
     assert [one.strip() for one in figures] == [*saving, "2 pauses", "1 s", "210 kB/s"]

@@ -188,7 +188,7 @@ def test_it_cost_what_is_left_less_of_the_budget(
     book.judged(late(after), 11_000)
     (closed,) = book.judged(well(), 21_000)
     (cost,) = closed.costs
-    assert cost.objective == "99.5 % within 2000 ms over 30 d"
+    assert cost.objective == "99.5 % within 2 s over 30 d"
     assert (cost.before, cost.now, cost.spent) == (before, after, spent)
 
 

@@ -18,7 +18,13 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import ObjectiveSubject, Source
 from monitor.objectives.past import Place, TopicLatencySums
 from monitor.records.deliveries import DeliveryCounts, deliveries_of
-from monitor.records.record import DeliveryCost, IncidentRecord
+from monitor.records.record import (
+    BudgetCost,
+    DeliveryCost,
+    IncidentRecord,
+    record_from_json,
+    record_to_json,
+)
 from tests.fakes.clock import ManualClock
 
 SOURCE: Final = Source("orders", "east")
@@ -26,7 +32,7 @@ MINUTE_MS: Final = 60_000
 ORDERS: Final = ObjectiveSubject(
     LatencyObjective(1_000), SOURCE, TopicSelection("a|b"), objectives=(Objective(2_000, 99.5),)
 )
-SHORT, LONG = "p99 within 1000 ms", "99.5 % within 2000 ms over 30 d"
+SHORT, LONG = "p99 within 1 s", "99.5 % within 2 s over 30 d"
 
 
 def sums(places: Sequence[Place]) -> TopicLatencySums:
@@ -158,3 +164,12 @@ def test_only_topics_of_the_datastream_count(found: list[Place]) -> None:
         SHORT: (10 * len(own), 3.0 * len(own)),
         LONG: (10 * len(own), 1.0 * len(own)),
     }
+
+
+def test_names_stored_with_milliseconds_are_those_of_today() -> None:
+    costs = (BudgetCost("99.5 % within 2000 ms over 30 d", 0.5, 0.25),)
+    deliveries = (DeliveryCost("p99 within 800 ms", 10, 1.0),)
+    stored = IncidentRecord("orders-1", "orders", "east", 1, costs=costs, deliveries=deliveries)
+    found = record_from_json(record_to_json(stored))
+    assert [one.objective for one in found.costs] == [LONG]
+    assert found.deliveries == deliveries

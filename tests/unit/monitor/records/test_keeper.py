@@ -246,7 +246,7 @@ def test_what_an_incident_cost_in_records_is_counted_after_its_end_by_whichever_
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD) and site.topic.stored()[0].deliveries)
     (record,) = site.topic.stored()
-    assert record == replace(over, deliveries=(DeliveryCost("p99 within 1000 ms", 40, 2.5),))
+    assert record == replace(over, deliveries=(DeliveryCost("p99 within 1 s", 40, 2.5),))
 
 
 def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
