@@ -28,9 +28,8 @@ from mirror.coordination.store.codec import (
 )
 from mirror.coordination.store.commands import Changes, Command, EndSession, Result
 from mirror.coordination.store.machine import State, apply
-from mirror.coordination.store.replica import FiredWatch, StateReplica
+from mirror.coordination.store.replica import FiredWatch, StateReplica, call_watches
 from mirror.errors import ConfigError, CorruptData, DamagedStore, SessionLost, Unreachable
-from mirror.ports import Watch
 
 _log = logging.getLogger(__name__)
 FILE_NAME: Final = "coordination.records"
@@ -145,8 +144,7 @@ class EmbeddedStore:
                 with self._queue_lock:
                     group, self._queue = self._queue, []
                 fired = self._write(group)
-        for _, watch in fired:
-            _call(watch)
+        call_watches(fired)
         if waiting.error is not None:
             raise waiting.error
         assert waiting.result is not None
@@ -257,13 +255,6 @@ class EmbeddedStore:
             self._trouble = trouble
             (_log.error if trouble else _log.info)(trouble or "the coordination store accepts changes again")
             self._on_condition(not trouble, trouble)
-
-
-def _call(watch: Watch) -> None:
-    try:
-        watch()
-    except Exception:  # noqa: BLE001 - a watch must not fail the write that fired it
-        _log.exception("a watch of the coordination store failed")
 
 
 def read_state(folder: Path) -> State:
