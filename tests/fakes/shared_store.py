@@ -22,6 +22,7 @@ from tests.fakes.clock import ManualClock
 
 T = TypeVar("T")
 TOPIC: Final = "coordination"
+SNAPSHOTS: Final = f"{TOPIC}{SNAPSHOT_SUFFIX}"
 _STEP_SECONDS: Final = 0.02
 _PATIENCE_SECONDS: Final = 300.0
 
@@ -109,7 +110,7 @@ class StoreFleet:
     @property
     def snapshots(self) -> PartitionLog:
         """Log of the topic of snapshots."""
-        return self.cluster.log(f"{TOPIC}{SNAPSHOT_SUFFIX}")
+        return self.cluster.log(SNAPSHOTS)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

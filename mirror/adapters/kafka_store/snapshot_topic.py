@@ -13,7 +13,13 @@ from mirror.client.cluster import Cluster
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.commands import SnapshotNote
 from mirror.coordination.store.shared_log import LogState
-from mirror.coordination.store.snapshots import SnapshotShelf, SnapshotStream, end_key, part_key
+from mirror.coordination.store.snapshots import (
+    KEPT,
+    SnapshotShelf,
+    SnapshotStream,
+    end_key,
+    part_key,
+)
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
@@ -69,8 +75,8 @@ class SnapshotTopic:
         shelf = await self._shelf()
         before, keys = shelf.superseded(self._topics.log_id)
         start, end = await log_range(self._cluster, self._topics.log)
-        intact = {one.next_offset for one in shelf.usable(self._topics.log_id, start, end)}
-        if before and min(intact, default=before) <= before and len(intact) > 1:
+        intact = [one.next_offset for one in shelf.usable(self._topics.log_id, start, end)]
+        if before > start and sum(one >= before for one in intact) >= KEPT:
             await self._trim(before)
         for some in batches_of(keys, self._topics.largest_bytes // 4):
             await self._put([(key, None) for key in some])

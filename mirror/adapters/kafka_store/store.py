@@ -15,7 +15,7 @@ from typing import Final
 from mirror.adapters.kafka_store.command_writer import CommandWriter
 from mirror.adapters.kafka_store.log_tail import LogDiscontinued, LogTail, ReadRecords
 from mirror.adapters.kafka_store.snapshot_topic import SnapshotTopic
-from mirror.adapters.kafka_store.topics import StoreTopics, checked_topics
+from mirror.adapters.kafka_store.topics import StoreTopics, ensure_topics
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
 from mirror.coordination.store.commands import Changes, Command, EndSession, Heartbeat, OpenSession, Result
@@ -43,7 +43,7 @@ _RANK_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Options of the store. `replication_factor`: see `checked_topics`."""
+    """Options of the store. `replication_factor`: see `ensure_topics`."""
 
     topic: str
     session_timeout_seconds: float
@@ -218,7 +218,7 @@ class KafkaStore:
 
     async def _load(self) -> None:
         options = self._options
-        topics = await checked_topics(self._cluster, options.topic, options.replication_factor)
+        topics = await ensure_topics(self._cluster, options.topic, options.replication_factor)
         self._cluster.pin(self._cluster.cluster_id)
         snapshots = SnapshotTopic(self._cluster, topics)
         state = await snapshots.newest_state()
@@ -228,6 +228,7 @@ class KafkaStore:
         self.replica.publish(state.state, [])
         self._observer.observe(state.state.sessions, self.identity.name, self.loop.now())
         call_watches(self.replica.forget())
+        self._judge_session()
 
     def _discontinue(self, reason: str) -> None:
         """Forget the log. Whether commands under way took effect is unknown."""
@@ -347,7 +348,8 @@ class KafkaStore:
         if self._followed is not None:
             self._followed.writer.fail_all(error)
         if self.state is not SessionState.LOST:
-            _log.warning("session with the coordination store lost: %s", error)
+            if not self._is_closed:
+                _log.warning("session with the coordination store lost: %s", error)
             self._report(SessionState.LOST)
 
     def _report(self, state: SessionState) -> None:

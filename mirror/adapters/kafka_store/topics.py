@@ -5,7 +5,7 @@ Acknowledged commands must survive the loss of a broker, and nothing but `Delete
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,18 +49,33 @@ class StoreTopics:
     replicas: int
 
 
-async def checked_topics(cluster: Cluster, topic: str, replication_factor: int) -> StoreTopics:
+def _names(topic: str) -> dict[str, Mapping[str, str]]:
+    """Return the required settings of both topics."""
+    return {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
+
+
+async def missing_topics(cluster: Cluster, topic: str) -> Sequence[str]:
+    """Return the topics of the store that do not exist. Raises Unreachable."""
+    names = list(_names(topic))
+    await cluster.refresh(names)
+    return [name for name in names if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -> StoreTopics:
     """Create missing topics, and check their settings.
 
-    `replication_factor`: of new topics; -1 for three, or as many as there are brokers. Raises ConfigError for
-    unsuitable settings, NotAuthorized, Refused, Unreachable.
+    `replication_factor`: of new topics; -1 for three, or as many as there are brokers. Raises as
+    `check_topics`.
     """
-    names = {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
+    for name in await missing_topics(cluster, topic):
+        await _create(cluster, name, _names(topic)[name], replication_factor)
+    return await check_topics(cluster, topic)
+
+
+async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
+    """Check both topics. Raises ConfigError for unsuitable settings, NotAuthorized, Refused, Unreachable."""
+    names = _names(topic)
     await cluster.refresh(names)
-    if missing := [name for name in names if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION]:
-        for name in missing:
-            await _create(cluster, name, names[name], replication_factor)
-        await cluster.refresh(names)
     for name in names:
         _check_metadata(cluster, name)
     described = await cluster.ask(describe_each(list(names)))
