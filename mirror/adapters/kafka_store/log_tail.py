@@ -1,4 +1,4 @@
-"""Reads a partition to its end and waits for more, and notices when it no longer continues what was read."""
+"""Reads a partition to its end, waits for more records, and detects lost records and a new topic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReadRecords(NamedTuple):
 
 
 class LogDiscontinued(Exception):
-    """The partition no longer continues what was read: read a snapshot and then the log from there."""
+    """The partition does not continue the records read so far: load a snapshot, then the log after it."""
 
 
 class LogTail:

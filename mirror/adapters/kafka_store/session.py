@@ -152,7 +152,7 @@ class KafkaSession(StoreSession):
         self._threaded.store = None
 
     def open(self) -> None:
-        """Do nothing: the store opens sessions by itself."""
+        """Do nothing: the store opens sessions automatically."""
 
     def close(self) -> None:
         """See `stop`."""

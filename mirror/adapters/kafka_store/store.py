@@ -150,8 +150,8 @@ class KafkaStore:
         return self._followed.writer.submit(command)
 
     async def sync(self) -> None:
-        """Return when the replica contains all commands written before this call, and no failed command of
-        this process can take effect any more. Raises Unreachable, SessionLost."""
+        """Return when the replica contains all commands written before this call, and failed commands of this
+        process can no longer take effect. Raises Unreachable, SessionLost."""
         contact = self._contact
         if contact is None:
             raise SessionLost("the session with the coordination store has ended")

@@ -135,13 +135,13 @@ class SnapshotShelf:
             self._found[name].parts.clear()
 
     def _complete(self) -> list[tuple[str, SnapshotEnd]]:
-        """Return the complete snapshots, the newest first."""
+        """Return the complete snapshots in descending order of offset."""
         complete = [(name, one.end) for name, one in self._found.items() if one.end and one.is_complete]
         return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
-        """Yield the states of intact snapshots from which the log [start, end) can be read on, the newest
-        first."""
+        """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
+        of offset."""
         for name, found in self._complete():
             if found.log == log and start <= found.next_offset <= end:
                 try:
