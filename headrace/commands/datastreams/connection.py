@@ -55,7 +55,7 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
 
     def note_age(seconds: int) -> None:
         if not ages:  # report only once while polling
-            error_console().print(f"data is {seconds} s old: ZooKeeper does not respond")
+            error_console().print(f"data is {seconds} s old: the coordination store does not respond")
         ages.append(seconds)
 
     return RestClient(
