@@ -41,7 +41,7 @@ class StoreInstance:
         options = StoreOptions(TOPIC, timeout_seconds, least_growth=least_growth)
         events = StoreEvents(self.states.append, self.troubles.append)
         self.store = KafkaStore(cluster, options, events)
-        self.is_frozen = False
+        self.is_frozen = self._is_dead = False
         self.store.start()
 
     @property
@@ -77,10 +77,11 @@ class StoreInstance:
         return promise.result()
 
     def kill(self) -> None:
-        """End the process at once: its session remains until others end it."""
-        self.is_frozen = True
-        self.store.close()
-        self.loop.close()
+        """End the process at once: its session remains until others end it. Idempotent."""
+        if not self._is_dead:
+            self.is_frozen = self._is_dead = True
+            self.store.close()
+            self.loop.close()
 
 
 class StoreFleet:
@@ -143,6 +144,5 @@ class StoreFleet:
     def close(self) -> None:
         """End everything."""
         for one in self.instances:
-            if not one.is_frozen:
-                one.kill()
+            one.kill()
         self.cluster.close()
