@@ -11,7 +11,7 @@ from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka_store.session import KafkaSession
 from mirror.adapters.kafka_store.survey import SharedStoreFacts, shared_store_facts
 from mirror.adapters.settings import CoordinationSettings, KafkaCluster
-from mirror.errors import HeadraceError, NotFound
+from mirror.errors import NotFound, SessionLost, Unreachable
 from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.servers import NewKafka
@@ -60,8 +60,7 @@ def written(session: KafkaSession, path: str, data: bytes) -> bool:
             session.create(path, data)
             return True
         return node.data == data or session.write(path, data, node.version) > 0
-    except HeadraceError as error:
-        assert error.retriable or error.fatal, error
+    except (Unreachable, SessionLost):
         return False
 
 
