@@ -46,7 +46,7 @@ _COMPRESSED_FROM: Final = 2048
 _RECORD_OVERHEAD: Final = 32
 
 
-class _Waiting(NamedTuple):
+class _QueuedCommand(NamedTuple):
     """A command that waits to be written."""
 
     number: int
@@ -54,7 +54,7 @@ class _Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Identity:
+class _ProducerState:
     """Producer identity, and the sequence of its next record."""
 
     stamp: ProducerStamp
@@ -62,10 +62,10 @@ class _Identity:
 
 
 @dataclass(slots=True)
-class _Queue:
+class _Commands:
     """Commands to be written, and the promises of all whose result is unknown."""
 
-    waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[_QueuedCommand] = field(default_factory=deque)
     results: dict[int, Promise[Result]] = field(default_factory=dict)
     latest: int = 0
 
@@ -78,8 +78,8 @@ class CommandWriter:
         self._place = place
         self._largest = largest_bytes
         self._name = secrets.token_bytes(_WRITER_BYTES)
-        self._queue = _Queue()
-        self._identity: _Identity | None = None
+        self._queue = _Commands()
+        self._identity: _ProducerState | None = None
         self._is_writing = False
 
     @property
@@ -94,7 +94,7 @@ class CommandWriter:
         queue.latest += 1
         promise = queue.results[queue.latest] = Promise[Result]()
         promise.is_awaited = True
-        queue.waiting.append(_Waiting(queue.latest, encode_command(command)))
+        queue.waiting.append(_QueuedCommand(queue.latest, encode_command(command)))
         if not self._is_writing:
             self._is_writing = True
             self._cluster.loop.spawn(self._write_all())
@@ -127,9 +127,9 @@ class CommandWriter:
         finally:
             self._is_writing = False
 
-    def _next_group(self) -> list[_Waiting]:
+    def _next_group(self) -> list[_QueuedCommand]:
         """Remove commands that fit into one batch from the queue, at least one."""
-        waiting, group, size = self._queue.waiting, list[_Waiting](), 0
+        waiting, group, size = self._queue.waiting, list[_QueuedCommand](), 0
         while waiting:
             needed = len(waiting[0].encoded) + PART_OVERHEAD + _RECORD_OVERHEAD
             if group and size + needed > self._largest:
@@ -138,7 +138,7 @@ class CommandWriter:
             size += needed
         return group
 
-    async def _write_group(self, group: Sequence[_Waiting]) -> None:
+    async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
         """Write all parts. Splits them further if the broker accepts only smaller batches."""
         while True:
             try:
@@ -152,7 +152,7 @@ class CommandWriter:
             else:
                 return
 
-    def _parts_of(self, group: Sequence[_Waiting]) -> list[bytes]:
+    def _parts_of(self, group: Sequence[_QueuedCommand]) -> list[bytes]:
         largest = self._largest - _RECORD_OVERHEAD
         return [part for one in group for part in split_command(self._name, one.number, one.encoded, largest)]
 
@@ -169,7 +169,7 @@ class CommandWriter:
     async def _attempt(self, values: Sequence[bytes]) -> None:
         identity = self._identity
         if identity is None:
-            identity = self._identity = _Identity(await self._new_producer())
+            identity = self._identity = _ProducerState(await self._new_producer())
         now_ms = self._cluster.loop.clock.now_ms()
         codec = Codec.LZ4 if sum(map(len, values)) >= _COMPRESSED_FROM else Codec.NONE
         batch = write_batch([Record(0, now_ms, None, value) for value in values], codec)
@@ -191,10 +191,10 @@ class CommandWriter:
             return
         former = self._identity.stamp
         self._identity = (
-            _Identity(former._replace(epoch=former.epoch + 1)) if former.epoch < _LAST_EPOCH else None
+            _ProducerState(former._replace(epoch=former.epoch + 1)) if former.epoch < _LAST_EPOCH else None
         )
 
-    def _fail(self, group: Sequence[_Waiting], error: HeadraceError) -> None:
+    def _fail(self, group: Sequence[_QueuedCommand], error: HeadraceError) -> None:
         for one in group:
             promise = self._queue.results.pop(one.number, None)
             if promise is not None:

@@ -162,7 +162,7 @@ class KafkaSession(StoreSession):
         """Wait until every other session has shown a sign of life, or has been ended after its timeout.
         Raises TimedOut if that never becomes clear."""
         store = self._threaded.opened()
-        seconds = self._settings.session_timeout_seconds * _JUDGED_TIMEOUTS
+        seconds = store.longest_timeout * _JUDGED_TIMEOUTS
         self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())
 
     def beat(self) -> None:

@@ -177,6 +177,11 @@ class KafkaStore:
             await self.loop.sleep(self._options.session_timeout_seconds / _STEPS)
 
     @property
+    def longest_timeout(self) -> float:
+        """Longest session timeout of any instance in seconds."""
+        return max(self._observer.longest_timeout, self._options.session_timeout_seconds)
+
+    @property
     def trouble(self) -> HeadraceError | None:
         """Error that prevents the use of the log now."""
         return self._trouble.error

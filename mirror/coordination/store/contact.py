@@ -43,10 +43,6 @@ class SessionContact:
         self._sent = {**self._sent, self._number: now}
         return self._number
 
-    def next_due(self) -> float:
-        """Return when the next heartbeat is due."""
-        return self._latest_sent + self._timeout_seconds / HEARTBEATS
-
     def read_back(self, number: int, now: float) -> None:
         """Note that the log contains our heartbeats up to a number."""
         sent = self._sent.get(number)

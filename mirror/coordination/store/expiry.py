@@ -7,7 +7,6 @@ after the send time of the last heartbeat, by which time the owner has stopped b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 
 from mirror.coordination.store.commands import EndSession
 from mirror.coordination.store.machine import SessionRecord
@@ -42,6 +41,11 @@ class SilenceObserver:
         """Number of sessions without a new heartbeat since they were first observed."""
         return len(self._unheard)
 
+    @property
+    def longest_timeout(self) -> float:
+        """Longest timeout of an observed session in seconds, 0 if there is none."""
+        return max((timeout for _, _, timeout in self._seen.values()), default=0.0)
+
     def restart(self, now: float) -> None:
         """Give every session its whole timeout again: no heartbeat could arrive while the log was silent."""
         self._seen = {name: (heartbeat, now, timeout) for name, (heartbeat, _, timeout) in self._seen.items()}
@@ -53,7 +57,3 @@ class SilenceObserver:
             for name, (heartbeat, at, timeout) in sorted(self._seen.items())
             if now - at >= timeout
         ]
-
-    def next_due(self) -> float:
-        """Return when the next session will have been silent for its timeout, infinity if there is none."""
-        return min((at + timeout for _, at, timeout in self._seen.values()), default=inf)

@@ -15,7 +15,7 @@ import pytest
 from mirror.coordination.store.commands import RefusalKind
 from mirror.model.nodes import NewNode
 from tests.models.linearizability import Checker, RecordedCall
-from tests.simulation.shared_log.world import World, model_step
+from tests.simulation.shared_log.world import EMPTY, World, model_step
 
 _ALL: Final = 10_000
 _A_DAY: Final = 200
@@ -60,4 +60,4 @@ def test_all_histories_are_linearizable(part: int) -> None:
     ],
 )
 def test_the_checker_knows_what_is_linearizable(history: list[RecordedCall], expected: bool) -> None:
-    assert Checker((None, None), model_step).explains(history) is expected
+    assert Checker(EMPTY, model_step).explains(history) is expected

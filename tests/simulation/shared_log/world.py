@@ -43,8 +43,8 @@ _LOG: Final = "log"
 _LARGEST: Final = 160
 _MOST_CALLS: Final = 30
 _STORED_AT_ONCE: Final = 2
-Read = tuple[str, str]
 Tree = tuple[tuple[bytes, int] | None, ...]
+EMPTY: Final[Tree] = (None, None)
 
 
 @dataclass
@@ -341,7 +341,7 @@ class World:
                     process.turn()
             if tick < ticks - 60:
                 self._disturb()
-        assert Checker(tuple(None for _ in _KEYS), model_step).explains(self.history)
+        assert Checker(EMPTY, model_step).explains(self.history)
 
     def _disturb(self) -> None:
         random = self.random
@@ -363,16 +363,15 @@ class World:
         key = random.choice(_KEYS)
         data = random.randbytes(random.choice((2, 2, 300)))
         version = random.randrange(3)
-        return random.choice(
-            (
-                None,
-                [NewNode(key, data)],
-                [NodeWrite(key, data, version)],
-                [Removal(key, version)],
-                [NodeWrite(one, data, version) for one in _KEYS],
-                [NewNode(_KEYS[0], data), Removal(_KEYS[1])],
-            )
+        kinds: Sequence[Sequence[Operation] | None] = (
+            None,
+            [NewNode(key, data)],
+            [NodeWrite(key, data, version)],
+            [Removal(key, version)],
+            [NodeWrite(one, data, version) for one in _KEYS],
+            [NewNode(_KEYS[0], data), Removal(_KEYS[1])],
         )
+        return random.choice(kinds)
 
     def compare(self, log: LogState) -> None:
         """Check that every instance has the same state at the same offset."""
