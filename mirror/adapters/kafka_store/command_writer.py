@@ -20,8 +20,8 @@ from mirror.client.event_loop import Promise
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.codec import encode_command
 from mirror.coordination.store.commands import Command, Result
+from mirror.coordination.store.log_state import AppliedCommand
 from mirror.coordination.store.parts import PART_OVERHEAD, split_command
-from mirror.coordination.store.shared_log import AppliedCommand
 from mirror.errors import (
     CorruptData,
     Fenced,

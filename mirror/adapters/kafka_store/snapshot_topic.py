@@ -12,7 +12,7 @@ from mirror.adapters.kafka_store.topics import StoreTopics
 from mirror.client.cluster import Cluster
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.commands import SnapshotNote
-from mirror.coordination.store.shared_log import LogState
+from mirror.coordination.store.log_state import LogState
 from mirror.coordination.store.snapshots import (
     KEPT,
     SnapshotShelf,

@@ -21,9 +21,9 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.coordination.store.commands import Changes, Command, EndSession, Heartbeat, OpenSession, Result
 from mirror.coordination.store.contact import HEARTBEATS, SessionContact
 from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.log_state import AppliedCommand, LogState, apply_record
 from mirror.coordination.store.replica import StateReplica, call_watches
 from mirror.coordination.store.session import SessionIdentity
-from mirror.coordination.store.shared_log import AppliedCommand, LogState, apply_record
 from mirror.errors import HeadraceError, NewerFormat, SessionLost, Unexpected, Unreachable, named
 from mirror.model.nodes import SessionState
 from mirror.wording import counted

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from mirror.coordination.store.codec import decode_state, encode_state, join_records, split_records
 from mirror.coordination.store.commands import SnapshotNote
+from mirror.coordination.store.log_state import LogState
 from mirror.coordination.store.parts import UnfinishedCommand
-from mirror.coordination.store.shared_log import LogState
 from mirror.errors import CorruptData, NewerFormat
 
 FORMAT: Final = 1

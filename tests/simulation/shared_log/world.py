@@ -27,8 +27,8 @@ from mirror.coordination.store.commands import (
 )
 from mirror.coordination.store.contact import SessionContact
 from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.log_state import LogState, apply_record
 from mirror.coordination.store.parts import split_command
-from mirror.coordination.store.shared_log import LogState, apply_record
 from mirror.coordination.store.snapshots import SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.coordination.store.tree import find
 from mirror.instance.lease import SHARE

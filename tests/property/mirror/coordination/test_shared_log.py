@@ -21,9 +21,9 @@ from mirror.coordination.store.commands import (
 )
 from mirror.coordination.store.contact import SessionContact
 from mirror.coordination.store.expiry import SilenceObserver
+from mirror.coordination.store.log_state import LogState, apply_record
 from mirror.coordination.store.machine import SessionRecord
 from mirror.coordination.store.parts import LONGEST_GAP, PART_OVERHEAD, split_command
-from mirror.coordination.store.shared_log import LogState, apply_record
 from mirror.coordination.store.snapshots import SnapshotShelf, SnapshotStream, end_key, part_key
 from mirror.errors import NewerFormat
 from mirror.model.nodes import NewNode, NodeWrite, SessionState
