@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from mirror.adapters.kafka_store.session import coordination_cluster
 from mirror.adapters.kafka_store.store import KafkaStore, StoreEvents, StoreOptions
-from mirror.adapters.kafka_store.topics import SNAPSHOT_SUFFIX
+from mirror.adapters.settings import SNAPSHOT_SUFFIX
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.event_loop import Loop, Promise
 from mirror.coordination.store.commands import Change, Operation, Result
