@@ -122,8 +122,8 @@ def _check_metadata(cluster: Cluster, name: str) -> None:
         raise cluster.error(topic.error, f"metadata of topic {name}", f"Describe on topic {name}")
     if len(topic.leaders) > 1:
         raise ConfigError(
-            f"topic {name} of {cluster.name} has {len(topic.leaders)} partitions, but the order of commands"
-            " requires one",
+            f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the order of"
+            " commands requires one",
             advice="set coordination.topic to a new name",
         )
 
