@@ -30,6 +30,7 @@ _SNAPSHOTS: Final = {
     "segment.ms": str(3_600_000),
     "min.cleanable.dirty.ratio": "0.1",
 }
+_BEING_CREATED: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE)
 _BATCH_MARGIN: Final = 4 * 1024
 """Bytes of a batch besides its records."""
 
@@ -83,11 +84,13 @@ async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
     wrong, largest = [], []
     for name, settings in names.items():
         found = described[name]
+        if found.error in _BEING_CREATED or name not in replicas:
+            raise Unreachable(f"topic {name} of {cluster.name} is being created")
         if found.error:
             right = f"DescribeConfigs on topic {name}"
             raise cluster.error(found.error, f"describing topic {name}", right, found.message)
         values = {key: one.value for key, one in found.settings.items()}
-        wrong += list(_problems(name, values, settings, replicas.get(name, 0), len(cluster.brokers)))
+        wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
         largest.append(int(values["max.message.bytes"]))
     if wrong:
         raise ConfigError(
@@ -116,7 +119,7 @@ async def _create(cluster: Cluster, name: str, settings: Mapping[str, str], repl
 def _check_metadata(cluster: Cluster, name: str) -> None:
     """Raise unless the topic has one partition with a leader."""
     topic = cluster.topics[name]
-    if topic.error in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE):
+    if topic.error in _BEING_CREATED:
         raise Unreachable(f"topic {name} of {cluster.name} is being created")
     if topic.error:
         raise cluster.error(topic.error, f"metadata of topic {name}", f"Describe on topic {name}")

@@ -16,7 +16,7 @@ from mirror.model.nodes import NewNode, NodeWrite, SessionState
 from tests.fakes.broker.faults import Code, Drop, Gate, HandledRequest, Hold
 from tests.fakes.shared_store import SNAPSHOTS, TOPIC, StoreFleet, StoreInstance
 
-PRODUCE, FETCH, DELETE_RECORDS = 0, 1, 21
+PRODUCE, DELETE_RECORDS, DESCRIBE_CONFIGS = 0, 21, 32
 TIMEOUT = 6.0
 LOST, SUSPENDED, CONNECTED = SessionState.LOST, SessionState.SUSPENDED, SessionState.CONNECTED
 
@@ -426,3 +426,16 @@ def _records(data: bytes) -> list:  # type: ignore[type-arg]
     from mirror.protocol.batches.records import read_batch
 
     return read_batch(memoryview(data), BatchHeader(data))
+
+
+def test_a_topic_that_brokers_do_not_all_know_yet_is_no_error(fleet: StoreFleet) -> None:
+    fleet.cluster.faults.plant(DESCRIBE_CONFIGS, Code(3), times=3)
+    assert fleet.instance().troubles == []
+
+
+def test_two_instances_that_start_at_once_create_the_topics_once(fleet: StoreFleet) -> None:
+    one, two = fleet.launch(), fleet.launch()
+    fleet.run_until(lambda: one.is_connected and two.is_connected, "sessions")
+    one.change(NewNode("/a", b""))
+    two.spawn(two.store.sync())
+    assert two.nodes() == {"/a": b""}
