@@ -161,9 +161,11 @@ class HeadraceSettings(BaseSettings):
         """Raise ConfigError unless the settings choose one store, completely."""
         coordination = self.coordination
         if not coordination.cluster:
-            if keys := sorted(coordination.model_fields_set - {"cluster"}):
+            defaults = CoordinationSettings()
+            keys = (key for key, value in coordination if value != getattr(defaults, key))
+            if (key := next(keys, None)) is not None:
                 raise ConfigError(
-                    f"coordination.{keys[0]}: no effect without coordination.cluster",
+                    f"coordination.{key}: no effect without coordination.cluster",
                     advice="set coordination.cluster to an alias of [clusters], or remove [coordination]",
                 )
             return
