@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
-from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
+from mirror.settings import CoordinationSettings, KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
 from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
@@ -50,6 +51,16 @@ _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with one subsection per cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
 """Keys whose defaults are local addresses, in addition to the clusters."""
+
+
+class StoreKind(StrEnum):
+    """Kind of coordination store."""
+
+    EMBEDDED = "embedded"
+    """A file, for one instance."""
+    KAFKA = "kafka"
+    """Topics of the cluster `coordination.cluster`."""
+    ZOOKEEPER = "zookeeper"
 
 
 class _Variables(EnvSettingsSource):
@@ -109,8 +120,9 @@ class HeadraceSettings(BaseSettings):
     clusters: dict[str, KafkaCluster]
     """Kafka clusters by the alias that datastreams use."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
-    """ZooKeeper, if any of its keys is set. Otherwise the service is one instance with an embedded store in
-    `mirror.state_directory`."""
+    """ZooKeeper, if any of its keys is set. Without it and without `coordination.cluster`, the service is one
+    instance with an embedded store in `mirror.state_directory`."""
+    coordination: CoordinationSettings = CoordinationSettings()
     mirror: MirrorSettings = MirrorSettings()
     pinot: PinotSettings = PinotSettings()
     pmp: PmpSettings = PmpSettings()
@@ -136,6 +148,8 @@ class HeadraceSettings(BaseSettings):
             for key in values.model_fields_set & {"destination_cluster", "metrics_cluster", "output_cluster"}:
                 with _noted(wrong):
                     self.check_cluster(f"{section}.{key}", getattr(values, key))
+        with _noted(wrong):
+            self._check_store()
         for alias in self.pmp.clusters if "clusters" in self.pmp.model_fields_set else ():
             with _noted(wrong):
                 self.check_cluster("pmp.clusters", alias)
@@ -143,11 +157,36 @@ class HeadraceSettings(BaseSettings):
             raise _all_of(wrong)
         return self
 
+    def _check_store(self) -> None:
+        """Raise ConfigError unless the settings choose one store, completely."""
+        coordination = self.coordination
+        if not coordination.cluster:
+            defaults = CoordinationSettings()
+            keys = (key for key, value in coordination if value != getattr(defaults, key))
+            if (key := next(keys, None)) is not None:
+                raise ConfigError(
+                    f"coordination.{key}: no effect without coordination.cluster",
+                    advice="set coordination.cluster to an alias of [clusters], or remove [coordination]",
+                )
+            return
+        self.check_cluster("coordination.cluster", coordination.cluster)
+        if "zookeeper" in self.model_fields_set:
+            raise ConfigError(
+                "coordination.cluster and zookeeper exclude each other: a service has one store",
+                advice="remove one of them; headrace state export and import move the state",
+            )
+
+    @property
+    def store(self) -> StoreKind:
+        """The coordination store that the settings choose."""
+        if self.coordination.cluster:
+            return StoreKind.KAFKA
+        return StoreKind.ZOOKEEPER if "zookeeper" in self.model_fields_set else StoreKind.EMBEDDED
+
     @property
     def uses_zookeeper(self) -> bool:
-        """True if the file or the environment sets any key of `zookeeper`. Otherwise the service is one
-        instance with an embedded store."""
-        return "zookeeper" in self.model_fields_set
+        """True if the state of the service is in ZooKeeper."""
+        return self.store is StoreKind.ZOOKEEPER
 
     def service_address(self, at: str = "") -> str:
         """Return the addresses of the service for commands, separated by commas: `at` if given, else the

@@ -24,7 +24,12 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
-from headrace.coordination.client import CoordinationClient, coordination_client, store_sentence
+from headrace.coordination.client import (
+    CoordinationClient,
+    coordination_client,
+    service_name,
+    store_sentence,
+)
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
@@ -289,7 +294,7 @@ def _services(
         clock=clock,
         plan=LatestPlan(stores.plans),
         assessments=stores.assessments.all,
-        service_name=settings.zookeeper.root.strip("/"),
+        service_name=service_name(settings),
         live=stores.membership.live,
         previews=world_views.preview(stores, memory),
         proposals=stores.proposals,

@@ -38,7 +38,7 @@
     │   └── EpochDiverged           the leader's history differs from the copied one
     ├── CorruptData                 wrong checksum or structure
     │   ├── DamagedState            unreadable node of the coordination store
-    │   ├── DamagedStore            unreadable file of the embedded store        fatal
+    │   ├── DamagedStore            unreadable coordination store                fatal
     │   ├── ResponseTooLarge        a broker announces more than was requested
     │   ├── PayloadTooLarge         decompressed data exceeds the limit
     │   └── UndecodableBatch        a batch with a correct checksum cannot be decoded
@@ -282,7 +282,7 @@ class DamagedState(CorruptData):
 
 
 class DamagedStore(CorruptData):
-    """The file of the embedded store is damaged; nothing of it is used."""
+    """The file of the embedded store, or the topics of the store on Kafka, are damaged; nothing is used."""
 
     fatal = True
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from mirror.adapters.settings import KafkaCluster, KafkaSecurity, ZooKeeperSecurity, ZooKeeperSettings
+from mirror.adapters.settings import (
+    CoordinationSettings,
+    KafkaCluster,
+    KafkaSecurity,
+    ZooKeeperSecurity,
+    ZooKeeperSettings,
+)
 from mirror.errors import InvalidRequest
 from mirror.instance.settings import DefinitionSettings, LeaderSettings, WorkerSettings
 from mirror.model import bounds
@@ -13,6 +19,7 @@ from mirror.options import Seconds, Settings
 from mirror.replication.settings import CopyingSettings
 
 __all__ = [
+    "CoordinationSettings",
     "CopyingSettings",
     "DefinitionSettings",
     "KafkaCluster",
@@ -36,10 +43,10 @@ class MirrorSettings(Settings):
     instance_weight: float = Field(default=1.0, gt=0)
     """Weight of this instance: its share of the work relative to other instances."""
     state_directory: str = ""
-    """Directory of this instance, readable only by its user. Without ZooKeeper it contains the state of the
-    service; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. An instance with this
-    setting also stores a copy of the datastream definitions. With the copy it detects after a restart which
-    definitions the coordination store has lost."""
+    """Directory of this instance, readable only by its user. The embedded store keeps the state of the
+    service there; empty means `$XDG_STATE_HOME/headrace` or `~/.local/state/headrace`. If set, the instance
+    also keeps a copy of the datastream definitions in it, to detect after a restart which ones the
+    coordination store has lost."""
     destination_cluster: str = "destination"
     """Destination of datastreams without a destination cluster, such as those of Brooklin's clients."""
     progress_topic: str = "headrace-progress"

@@ -71,7 +71,7 @@ _GAUGES: Final = (
     "headrace_part_healthy",
     "headrace_loads",
 )
-_REMARKS: Final = ("paused by people", "ZooKeeper")
+_REMARKS: Final = ("paused by people", "coordination session")
 """Parts that exist only if they have something to report."""
 _SLOW_ANSWER: Final = " s to say so"
 _LOADS_AWAY: Final = frozenset({"stale", "unavailable"})

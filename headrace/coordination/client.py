@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from headrace.settings import HeadraceSettings
+from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.embedded.session import EmbeddedSession
 from mirror.adapters.embedded.store import EmbeddedStore
+from mirror.adapters.kafka_store.session import KafkaSession
+from mirror.adapters.kafka_store.store import StoreEvents
+from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, HeadraceError
 from mirror.instance.health import Health
 from mirror.model.nodes import SessionState
 from mirror.ports import NodeStore
@@ -72,15 +75,33 @@ def store_folder(settings: HeadraceSettings) -> Path:
 
 def store_name(settings: HeadraceSettings) -> str:
     """Return the store and its place."""
-    if settings.uses_zookeeper:
-        return f"ZooKeeper at {settings.zookeeper.servers}, below {settings.zookeeper.root}"
-    return f"the embedded store in {store_folder(settings)}"
+    match settings.store:
+        case StoreKind.ZOOKEEPER:
+            return f"ZooKeeper at {settings.zookeeper.servers}, below {settings.zookeeper.root}"
+        case StoreKind.KAFKA:
+            return f"topic {settings.coordination.topic} of cluster {settings.coordination.cluster}"
+        case StoreKind.EMBEDDED:
+            return f"the embedded store in {store_folder(settings)}"
+
+
+def service_name(settings: HeadraceSettings) -> str:
+    """Return the name that all instances of the service share."""
+    if settings.store is StoreKind.KAFKA:
+        return settings.coordination.topic
+    return settings.zookeeper.root.strip("/")
 
 
 def store_sentence(settings: HeadraceSettings) -> str:
     """Return a sentence with the location of the service's state and its consequences."""
     name = store_name(settings)
-    return name if settings.uses_zookeeper else f"{name}; this instance runs alone, without ZooKeeper"
+    is_alone = settings.store is StoreKind.EMBEDDED
+    return f"{name}; this instance runs alone, without ZooKeeper" if is_alone else name
+
+
+def store_cluster(settings: HeadraceSettings) -> KafkaCluster:
+    """Return the cluster of the store on Kafka; an address is used without security."""
+    name = settings.coordination.cluster
+    return settings.clusters.get(name) or KafkaCluster(bootstrap_servers=name)
 
 
 def coordination_client(
@@ -91,10 +112,13 @@ def coordination_client(
     while_waiting: Callable[[], None],
 ) -> CoordinationClient:
     """Return the client of an instance, not yet started. Raises ConfigError."""
-    if settings.uses_zookeeper:
+    if settings.store is StoreKind.ZOOKEEPER:
         return ZooKeeper(settings.zookeeper, on_state, while_waiting)
     sentence = store_sentence(settings)
     health.report(PART, True, sentence)
+    if settings.store is StoreKind.KAFKA:
+        events = StoreEvents(on_state, partial(_report_trouble, health, sentence))
+        return KafkaSession(store_cluster(settings), settings.coordination, events, while_waiting)
     store = EmbeddedStore(store_folder(settings), name, partial(_report, health, sentence))
     return EmbeddedSession(store, on_state)
 
@@ -103,17 +127,26 @@ def _report(health: Health, sentence: str, is_well: bool, trouble: str) -> None:
     health.report(PART, is_well, trouble or sentence)
 
 
+def _report_trouble(health: Health, sentence: str, trouble: HeadraceError | None) -> None:
+    health.report(PART, trouble is None, str(trouble) if trouble is not None else sentence)
+
+
 @contextmanager
 def connected(settings: HeadraceSettings, command: str) -> Iterator[CoordinationClient]:
     """Connect for the duration of a command. Raises StoreInUse if an instance uses the embedded store, and
     the errors of the client."""
     client: CoordinationClient
-    if settings.uses_zookeeper:
-        client = ZooKeeper(settings.zookeeper)
-    else:
-        client = EmbeddedSession(EmbeddedStore(store_folder(settings), command))
+    match settings.store:
+        case StoreKind.ZOOKEEPER:
+            client = ZooKeeper(settings.zookeeper)
+        case StoreKind.KAFKA:
+            client = KafkaSession(store_cluster(settings), settings.coordination)
+        case StoreKind.EMBEDDED:
+            client = EmbeddedSession(EmbeddedStore(store_folder(settings), command))
     client.start()
     try:
+        if isinstance(client, KafkaSession):
+            client.wait_for_silent_sessions()  # no other process ends those of killed instances
         yield client
     finally:
         client.stop()

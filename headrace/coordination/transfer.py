@@ -49,7 +49,7 @@ def import_state(nodes: NodeStore, state: ExportedState) -> None:
     elif present:
         raise IllegalTransition(
             f"the store is not empty: {first_few(present, _SHOWN)}",
-            advice="import into a new mirror.state_directory or zookeeper.root",
+            advice="import into a new mirror.state_directory, coordination.topic or zookeeper.root",
         )
     else:
         nodes.create(znodes.IMPORT)

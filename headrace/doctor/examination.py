@@ -10,6 +10,7 @@ from typing import Any, Final
 from headrace.clusters.certificates import certificates_of
 from headrace.console.client import RestClient
 from headrace.console.resources import instance_troubles
+from headrace.coordination.client import store_cluster
 from headrace.doctor.certificates import examined_certificates
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
@@ -17,11 +18,12 @@ from headrace.doctor.diagnosis import DoctorFinding, Grade, some_of
 from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
 from headrace.doctor.plug_ins import examined_plug_ins
-from headrace.doctor.store import examined_store
+from headrace.doctor.store import examined_shared_store, examined_store
 from headrace.doctor.topics import TopicPair, examined_own_topic, examined_pairs, is_there
-from headrace.settings import HeadraceSettings
+from headrace.settings import HeadraceSettings, StoreKind
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.survey import ClusterSurvey
+from mirror.adapters.kafka_store.survey import shared_store_facts
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
@@ -53,11 +55,7 @@ class Examination:
         yield from examined_host(this_host())
         yield from examined_settings(settings)
         yield from examined_certificates(certificates_of(settings), SystemClock().now_ms())
-        if settings.uses_zookeeper:
-            yield from self._guarded("ZooKeeper", self._zookeeper)
-            yield from self._guarded("ZooKeeper", self._zookeeper_servers)
-        else:
-            yield from self._guarded("coordination store", partial(examined_store, settings))
+        yield from self._store()
         yield from self._guarded("Pinot", self._pinot)
         datastreams: list[Mapping[str, Any]] = []
         yield from self._guarded("service", partial(self._service, datastreams), Grade.NOTE)
@@ -76,6 +74,22 @@ class Examination:
             yield from look()
         except HeadraceError as error:
             yield DoctorFinding(subject, grade, error.message, error.advice or _advice(error, subject))
+
+    def _store(self) -> Iterator[DoctorFinding]:
+        match self._settings.store:
+            case StoreKind.ZOOKEEPER:
+                yield from self._guarded("ZooKeeper", self._zookeeper)
+                yield from self._guarded("ZooKeeper", self._zookeeper_servers)
+            case StoreKind.KAFKA:
+                yield from self._guarded("coordination store", self._shared_store)
+            case StoreKind.EMBEDDED:
+                yield from self._guarded("coordination store", partial(examined_store, self._settings))
+
+    def _shared_store(self) -> Iterator[DoctorFinding]:
+        settings = self._settings
+        cluster = store_cluster(settings)
+        facts = shared_store_facts(self._loop, cluster, settings.coordination, self._seconds)
+        yield from examined_shared_store(settings, facts)
 
     def _zookeeper(self) -> Iterator[DoctorFinding]:
         least = min(self._seconds, self._settings.zookeeper.connect_timeout_seconds)

@@ -1,4 +1,4 @@
-"""Diagnosis of the embedded coordination store, without the instance that uses it."""
+"""Diagnosis of the embedded store and of the store on Kafka, from outside of the instances that use them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,41 @@ import shutil
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.coordination.client import store_folder
+from headrace.coordination.client import store_folder, store_name
 from headrace.doctor.diagnosis import DoctorFinding, Grade
 from headrace.settings import HeadraceSettings
 from mirror.adapters.embedded.lock import holder_of
 from mirror.adapters.embedded.store import LOCK_NAME, read_state
+from mirror.adapters.kafka_store.survey import SharedStoreFacts
 from mirror.errors import ConfigError
 from mirror.wording import counted
 
 _SUBJECT: Final = "coordination store"
+_REPLICAS: Final = 3
 _LITTLE_SPACE: Final = 256 * 1024 * 1024
 """Free space in bytes below which a warning is issued. The file needs twice its size while it is
 rewritten."""
+
+
+def examined_shared_store(settings: HeadraceSettings, facts: SharedStoreFacts) -> Iterator[DoctorFinding]:
+    """Evaluate the topics of the store on Kafka, which are suitable if they exist."""
+    name = store_name(settings)
+    if facts.missing:
+        topics = ", ".join(facts.missing)
+        yield DoctorFinding(_SUBJECT, Grade.OK, f"{name}: the first headrace serve creates {topics}")
+        return
+    length = counted(facts.end - facts.start, "record")
+    yield DoctorFinding(
+        _SUBJECT, Grade.OK, f"{name}: {length} in the log, {counted(facts.replicas, 'replica')}"
+    )
+    if facts.replicas < _REPLICAS:
+        yield DoctorFinding(
+            _SUBJECT,
+            Grade.NOTE,
+            f"{name} has {counted(facts.replicas, 'replica')}: if a broker fails, nothing can be changed, and"
+            " copying stops after a while",
+            "use three brokers and three replicas in production (docs/coordination-store.md)",
+        )
 
 
 def examined_store(settings: HeadraceSettings) -> Iterator[DoctorFinding]:

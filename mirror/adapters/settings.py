@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from mirror.errors import InvalidRequest
+from mirror.model.topics import checked_topic
 from mirror.options import Seconds, Settings
 
 
@@ -173,4 +175,36 @@ class ZooKeeperSettings(Settings):
     def _consistent(self) -> ZooKeeperSettings:
         if not self.root.startswith("/") or self.root.endswith("/"):
             raise ValueError("root must start with a slash and not end with one")
+        return self
+
+
+SNAPSHOT_SUFFIX: Final = "-snapshots"
+"""Suffix of the topic of snapshots."""
+
+
+class CoordinationSettings(Settings):
+    """Coordination of several instances through a Kafka cluster instead of ZooKeeper, if `cluster` is set."""
+
+    cluster: str = ""
+    """Alias of the Kafka cluster with the state of the service. Excludes `[zookeeper]`."""
+    topic: str = "headrace-coordination"
+    """Topic of the log of changes; instances with the same topic form one service. Snapshots are in a second
+    topic, with the suffix `-snapshots`. Both are created if they are missing."""
+    replication_factor: int = Field(default=-1, ge=-1)
+    """Replicas of topics that are created; -1: three, or as many as the cluster has brokers."""
+    session_timeout_seconds: Seconds = Field(default=6.0, ge=1.0)
+    """Silence after which an instance is considered dead. The failure of a broker stops all copying if the
+    election of another leader takes longer than 70 % of it."""
+    connect_timeout_seconds: Seconds = 30.0
+    """Time to wait for the cluster at startup."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CoordinationSettings:
+        if self.replication_factor == 0:
+            raise ValueError("replication_factor must be -1 or at least 1")
+        try:
+            for name in (self.topic, f"{self.topic}{SNAPSHOT_SUFFIX}"):
+                checked_topic("topic", name)
+        except InvalidRequest as error:
+            raise ValueError(str(error)) from error
         return self

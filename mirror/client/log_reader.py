@@ -7,7 +7,7 @@ no buffer is retained while it waits.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.client.cluster import ASIDE, Cluster
 from mirror.client.connection import Connection, Request
@@ -26,6 +26,16 @@ _WAIT_MS: Final = 100
 _STEP_BYTES: Final = 1024 * 1024
 
 
+class FetchWait(NamedTuple):
+    """Maximum wait of the broker for records, and the role of the connection that waits."""
+
+    milliseconds: int = _WAIT_MS
+    role: str = ASIDE
+
+
+_SHORT_WAIT: Final = FetchWait()
+
+
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
@@ -33,18 +43,8 @@ async def fetch_once(
 
     Raises Unreachable if there is no leader, otherwise the error for the broker's error code.
     """
-    leader = cluster.leader(place)
-    if leader is None:
-        await cluster.refresh([place.topic])
-        leader = cluster.leader(place)
-    if leader is None:
-        raise Unreachable(f"{place} of {cluster.name} has no leader")
     position = FetchPosition(-1, offset, -1, most_bytes)
-    part = None
-    while part is None:
-        connection = await cluster.connection(leader[0], ASIDE)
-        await cluster.loop.sleep(max(0.0, connection.throttled_until - cluster.loop.now()))
-        part = await _ask(cluster, connection, place, position, committed)
+    part = await fetch_part(cluster, place, position, committed=committed)
     if part.error:
         if part.error in TRANSIENT:
             raise Unreachable(f"reading {place}: {error_of(part.error, 'fetch').message}")
@@ -53,8 +53,39 @@ async def fetch_once(
     return part
 
 
+async def fetch_part(
+    cluster: Cluster,
+    place: TopicPartition,
+    position: FetchPosition,
+    *,
+    committed: bool,
+    wait: FetchWait = _SHORT_WAIT,
+) -> FetchedPartition:
+    """Fetch once from a partition's leader like `fetch_once`, but return the broker's error code.
+
+    Raises Unreachable if there is no leader.
+    """
+    leader = cluster.leader(place)
+    if leader is None:
+        await cluster.refresh([place.topic])
+        leader = cluster.leader(place)
+    if leader is None:
+        raise Unreachable(f"{place} of {cluster.name} has no leader")
+    part = None
+    while part is None:
+        connection = await cluster.connection(leader[0], wait.role)
+        await cluster.loop.sleep(max(0.0, connection.throttled_until - cluster.loop.now()))
+        part = await _ask(cluster, connection, place, position, committed, wait.milliseconds)
+    return part
+
+
 def _ask(
-    cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
+    cluster: Cluster,
+    connection: Connection,
+    place: TopicPartition,
+    position: FetchPosition,
+    committed: bool,
+    wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
     """Send one fetch. The result is None if a quota emptied the response (KIP-219): retry."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
@@ -63,7 +94,7 @@ def _ask(
         version = fetch.BY_ID_FROM - 1
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
     positions = {topic: [(place.partition, position)]}
-    body = fetch.encode_request(version, FetchRequest(_WAIT_MS, 1, position.max_bytes, committed, positions))
+    body = fetch.encode_request(version, FetchRequest(wait_ms, 1, position.max_bytes, committed, positions))
     promise = Promise[FetchedPartition | None]()
 
     def on_answer(frame: memoryview, _slab: ReceiveBuffer) -> None:
@@ -86,7 +117,7 @@ def _ask(
             flexible,
             [body],
             len(body),
-            cluster.timeout_seconds,
+            cluster.timeout_seconds + wait_ms / 1000,
             on_answer,
             promise.fail,
             most_bytes=fetch.response_bytes(position.max_bytes, cluster.largest_batch_bytes, 1),

@@ -1,5 +1,5 @@
-"""Ownership of partitions: pure decisions, and the layout of the shared state in ZooKeeper.
+"""Ownership of partitions: pure decisions, and the layout of the shared state.
 
-Imports ports, model and errors. ZooKeeper is accessed through `ports.NodeStore`. Read `planning.py`
-(decisions of the leader), then `reconcile.py` (their execution by every instance).
+Imports ports, model and errors; access to the store is injected as `ports.NodeStore`. Read `planning.py` (the
+leader's decision), then `reconcile.py` (its execution by every instance).
 """

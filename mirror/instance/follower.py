@@ -1,8 +1,8 @@
 """Loop of a follower: an instance joins, follows plans, and releases its lanes in time.
 
-One thread decides; watches, session states and workers only put items into the inbox. If the lease ends by
-our own clock, or the session has ended, all workers are killed before another instance may start their lanes.
-Then the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. If the store has been
+silent for longer than the lease allows by our own clock, or the session has ended, all workers are killed
+before another instance may start their lanes; then the instance joins again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""Response time above which ZooKeeper is reported as slow."""
+"""Response time of the coordination store from which it is reported as slow."""
+_SESSION_PART: Final = "coordination session"
+"""Part of health that reports a slow store."""
 _LEAVE: Final = "leave"
 
 
@@ -135,9 +137,9 @@ class Follower:
 
     @property
     def session(self) -> HealthCondition:
-        """True if the instance has a ZooKeeper session and has joined. Safe to read from any thread."""
+        """True if the instance has a coordination session and has joined. Safe to read from any thread."""
         if self._is_suspended:
-            return HealthCondition(False, "ZooKeeper does not respond")
+            return HealthCondition(False, "the coordination store does not respond")
         has_place = self._me is not None
         return HealthCondition(has_place, "joined the service" if has_place else "not joined yet")
 
@@ -157,10 +159,10 @@ class Follower:
         self._inbox.put(state)
 
     def attend(self) -> None:
-        """Extend the leases while a turn waits for ZooKeeper.
+        """Extend the leases while a turn waits for the coordination store.
 
-        Needed because a turn with many slow requests takes longer than a lease. Called periodically by every
-        thread that waits for ZooKeeper; only the thread of the current turn acts.
+        Called periodically by every thread that waits for it; only the thread of the current turn
+        acts. If responses are slow, a turn with many requests takes longer than a lease.
         """
         if threading.get_ident() == self._turning:
             self._extend_lease()
@@ -233,7 +235,7 @@ class Follower:
                 self._is_suspended = True
             case SessionState.LOST:
                 self._losses_noted += 1
-                self._give_up("the ZooKeeper session has ended")
+                self._give_up("the session with the coordination store has ended")
             case SessionState.CONNECTED:
                 self._is_suspended = False
                 self._plan_executor.look_again()
@@ -248,7 +250,7 @@ class Follower:
 
     def _guard_lease(self) -> None:
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
-            self._give_up("ZooKeeper has been silent for too long")
+            self._give_up("the coordination store has been silent for too long")
         self._extend_lease()
 
     def _extend_lease(self) -> None:
@@ -270,7 +272,7 @@ class Follower:
         self.on_joined(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Record the stopped lanes. Without ZooKeeper it is unknown whether another instance copies them."""
+        """Record the lanes given up; whether another instance copies them is unknown without the store."""
         reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
@@ -358,7 +360,8 @@ class Follower:
         kept = {key: one for key, one in idle.items() if key not in busy}
         self._in_time_seen = self._supervisor.in_time.beside(kept)
         if self._is_suspended:
-            self._health.report("follower", False, "ZooKeeper does not respond; lanes end with the lease")
+            reason = "the coordination store does not respond; lanes end with the lease"
+            self._health.report("follower", False, reason)
         elif self._trouble or self._me is None:
             self._health.report("follower", False, self._trouble or "no session with the coordination store")
         else:
@@ -384,22 +387,23 @@ class Follower:
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """Report a slow ZooKeeper as a remark. Copying continues while it responds within the lease."""
+        """Report a slow store, as a remark while it responds within the lease: copying continues."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
-            self._health.report("ZooKeeper", False, "has not responded for longer than the lease; lanes stop")
+            reason = "has not responded for longer than the lease; lanes stop"
+            self._health.report(_SESSION_PART, False, reason)
         elif seconds >= _SLOW_SECONDS:
             self._health.report(
-                "ZooKeeper",
+                _SESSION_PART,
                 True,
                 f"takes {seconds:.1f} s to respond: plans, pauses and moves are delayed, copying continues",
             )
         else:
-            self._health.forget("ZooKeeper")
+            self._health.forget(_SESSION_PART)
         if self._is_slow != (seconds >= _SLOW_SECONDS):
             self._is_slow = not self._is_slow
-            event = "ZooKeeper is slow" if self._is_slow else "ZooKeeper is fast again"
-            _log.warning(event, answer_seconds=round(seconds, 1))
+            state = "slow" if self._is_slow else "fast again"
+            _log.warning(f"the coordination store is {state}", answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
         """Report dropped measurements and events as a remark, because copying does not depend on them."""

@@ -1,8 +1,8 @@
-"""Time for which an instance may assume, by its own clock, that its ZooKeeper session is alive.
+"""Time for which an instance may assume, by its own clock, that its coordination session is alive.
 
-ZooKeeper expires a session that sends nothing for the session timeout. The last request with a response was
-sent at `last_contact()`, so the session lives at least until that time plus the timeout. The lease ends
-earlier, so that our workers have stopped before another instance may start their lanes.
+The store ends a session that was silent for the session timeout. The last request with a response was sent at
+`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends earlier, so
+that our workers have stopped before another instance may start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Contact(Protocol):
         ...
 
     def answer_seconds(self) -> float:
-        """Return the current response time of ZooKeeper in seconds."""
+        """Return the current response time of the store in seconds."""
         ...
 
 
@@ -45,11 +45,11 @@ class Lease:
 
     @property
     def answer_seconds(self) -> float:
-        """Current response time of ZooKeeper."""
+        """Current response time of the store."""
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """Return when the lease ends if ZooKeeper never responds again."""
+        """Return when the lease ends if the store never responds again."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:

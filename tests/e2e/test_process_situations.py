@@ -89,7 +89,8 @@ def is_taken_over(seen: Snapshot) -> bool:
 
 def is_slow(seen: Snapshot) -> bool:
     """Return whether health reports slowness while every lane copies, without stops, moves or restarts."""
-    is_remarked = "ZooKeeper" in seen.parts and "ZooKeeper" not in seen.ill
+    part = "coordination session"
+    is_remarked = part in seen.parts and part not in seen.ill
     answers = "no answer" not in seen.events and "status" in seen.datastream
     return is_remarked and answers and seen.status == 200 and lanes_are(seen, "copying")
 

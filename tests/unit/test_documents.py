@@ -48,8 +48,8 @@ _ROOTS: Final = "|".join(HeadraceSettings.model_fields)
 _COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])(headrace(?:-dev)?) ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
 _OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
-_TOPICS: Final = {"mirror.orders", "mirror.clicks"}
-"""Topics of the quickstart, which look like settings."""
+_TOPICS: Final = {"mirror.orders", "mirror.clicks", "coordination.records", "coordination.lock"}
+"""Topics of the quickstart and files of the embedded store, which look like settings."""
 _METRIC: Final = re.compile(r"`(headrace_(?!dev\b)[a-z_]+)")
 _FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
 _ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
@@ -133,7 +133,6 @@ def test_every_setting_that_a_page_names_exists() -> None:
 
 
 def test_every_toml_example_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADRACE_ZOOKEEPER__SECURITY__PASSWORD", "as the page has it")
     examples = [
         (page.name, dedent(match[0]))
         for page in PAGES
@@ -143,6 +142,8 @@ def test_every_toml_example_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(examples) >= 4
     for _, text in examples:
         with monkeypatch.context() as page:
+            if "[zookeeper.security]" in text:
+                page.setenv("HEADRACE_ZOOKEEPER__SECURITY__PASSWORD", "as the page has it")
             if "[clusters.east.security]" in text:
                 page.setenv("HEADRACE_CLUSTERS__EAST__SECURITY__PASSWORD", "as the page has it")
             HeadraceSettings.model_validate({"clusters": {}} | tomllib.loads(text))

@@ -62,7 +62,7 @@ def connect(
 
     def note_age(seconds: int) -> None:
         if not ages:  # report only once while polling
-            error_console().print(f"data is {seconds} s old: ZooKeeper does not respond")
+            error_console().print(f"data is {seconds} s old: the coordination store does not respond")
         ages.append(seconds)
 
     return RestClient(

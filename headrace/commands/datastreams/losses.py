@@ -1,4 +1,4 @@
-"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions ZooKeeper has lost."""
+"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions the store has lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 
 
 def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List datastreams whose definitions ZooKeeper lost."""
+    """List datastreams whose definitions the coordination store lost."""
     found = connect(at, config).get(LOST_DATASTREAMS)
     if as_json:
         print_json(found)

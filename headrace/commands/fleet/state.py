@@ -1,4 +1,4 @@
-"""`headrace state …`: move the state of a service between ZooKeeper and the embedded store."""
+"""`headrace state …`: move the state of a service between its possible stores."""
 
 from __future__ import annotations
 

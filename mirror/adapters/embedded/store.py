@@ -19,7 +19,6 @@ from typing import Final
 from mirror.adapters.embedded.disk import Disk
 from mirror.adapters.embedded.lock import FolderLock
 from mirror.adapters.embedded.record_file import RecordFile, read_frames
-from mirror.bulkheads import Bulkhead
 from mirror.coordination.store.codec import (
     decode_command,
     decode_state,
@@ -30,9 +29,8 @@ from mirror.coordination.store.codec import (
 )
 from mirror.coordination.store.commands import Changes, Command, EndSession, Result
 from mirror.coordination.store.machine import State, apply
-from mirror.coordination.store.replica import FiredWatch, StateReplica
+from mirror.coordination.store.replica import FiredWatch, StateReplica, call_watches
 from mirror.errors import ConfigError, CorruptData, DamagedStore, SessionLost, Unreachable
-from mirror.ports import Watch
 
 _log = logging.getLogger(__name__)
 FILE_NAME: Final = "coordination.records"
@@ -146,8 +144,7 @@ class EmbeddedStore:
                 with self._queue_lock:
                     group, self._queue = self._queue, []
                 fired = self._write(group)
-        for _, watch in fired:
-            _call(watch)
+        call_watches(fired)
         if waiting.error is not None:
             raise waiting.error
         assert waiting.result is not None
@@ -258,12 +255,6 @@ class EmbeddedStore:
             self._trouble = trouble
             (_log.error if trouble else _log.info)(trouble or "the coordination store accepts changes again")
             self._on_condition(not trouble, trouble)
-
-
-def _call(watch: Watch) -> None:
-    """Call a watch, which must not fail the write that fired it."""
-    with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
-        watch()
 
 
 def read_state(folder: Path) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
@@ -19,6 +20,7 @@ from mirror.errors import HeadraceError, TimedOut
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 Job = Callable[[Loop], object]
+_MOMENT_SECONDS: Final = 0.5
 _LONGEST_WAIT: Final = 3600.0
 """Maximum duration of an idle round of the loop; a new job interrupts it."""
 
@@ -41,17 +43,32 @@ class LoopThread:
             self._jobs.append(job)
             self._loop.wake()
 
-    def ask(self, operation: str, seconds: float, question: Callable[[Loop], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a coroutine on the loop and return its result.
+    def ask(
+        self,
+        operation: str,
+        seconds: float,
+        question: Callable[[Loop], Coroutine[Any, Any, _T]],
+        while_waiting: Callable[[], None] | None = None,
+    ) -> _T:
+        """Run a coroutine on the loop and return its result. `while_waiting`: called periodically until then.
 
         Raises its errors, and TimedOut if it takes longer than `seconds`; it then continues, and its result
         is discarded.
         """
         answer = Future[_T]()
         self.post(lambda loop: _settle(loop.spawn(question(loop)), answer))
-        if not wait([answer], seconds).done:
-            raise TimedOut(f"{operation}: no response within {seconds:.0f} s")
+        until = time.monotonic() + seconds
+        while not wait([answer], self._patience(until, while_waiting)).done:
+            if time.monotonic() >= until:
+                raise TimedOut(f"{operation}: no response within {seconds:.0f} s")
+            if while_waiting is not None:
+                while_waiting()
         return answer.result()
+
+    @staticmethod
+    def _patience(until: float, while_waiting: Callable[[], None] | None) -> float:
+        left = max(until - time.monotonic(), 0.0)
+        return left if while_waiting is None else min(left, _MOMENT_SECONDS)
 
     def _run(self, loop: Loop) -> None:
         while True:

@@ -70,7 +70,7 @@ class LostDatastreams:
             datastream,
             status,
             is_restored=True,
-            reason=reason or "ZooKeeper had lost it",
+            reason=reason or "the coordination store had lost it",
             requested_by=requested_by,
         )
 

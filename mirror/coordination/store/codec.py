@@ -23,6 +23,7 @@ from mirror.coordination.store.commands import (
     RefusalKind,
     Removal,
     Result,
+    SnapshotNote,
     TreeRemoval,
 )
 from mirror.coordination.store.machine import SessionRecord, State
@@ -38,8 +39,8 @@ _Take = Callable[[int], bytes]
 def encode_command(command: Command) -> bytes:
     """Return the record of a command."""
     match command:
-        case OpenSession(session):
-            return _record(["open", session])
+        case OpenSession(session, timeout_ms):
+            return _record(["open", session, timeout_ms] if timeout_ms else ["open", session])
         case Heartbeat(session, number):
             return _record(["heartbeat", session, number])
         case EndSession(session, heartbeat):
@@ -48,6 +49,8 @@ def encode_command(command: Command) -> bytes:
             encoded = [_encode_operation(one) for one in operations]
             blobs = [data for _, data in encoded]
             return _record(["change", session, request, [one for one, _ in encoded]], blobs)
+        case SnapshotNote(next_offset, size):
+            return _record(["snapshot", next_offset, size])
 
 
 def decode_command(record: bytes) -> Command:
@@ -57,12 +60,16 @@ def decode_command(record: bytes) -> Command:
         match head:
             case ["open", str(session)]:
                 return OpenSession(session)
+            case ["open", str(session), int(timeout_ms)]:
+                return OpenSession(session, timeout_ms)
             case ["heartbeat", str(session), int(number)]:
                 return Heartbeat(session, number)
             case ["end", str(session), None | int() as heartbeat]:
                 return EndSession(session, heartbeat)
             case ["change", str(session), int(request), list(operations)]:
                 return Change(session, request, tuple(_decode_operation(one, take) for one in operations))
+            case ["snapshot", int(next_offset), int(size)]:
+                return SnapshotNote(next_offset, size)
     except (TypeError, ValueError) as error:
         raise CorruptData("a command of the coordination store is malformed") from error
     raise CorruptData("a command of the coordination store has an unknown kind")
@@ -182,11 +189,12 @@ def _encode_session(record: SessionRecord) -> list[Any]:
         [request, list(one.answers), one.refusal and [one.refusal.kind, one.refusal.path]]
         for request, one in sorted(record.results.items())
     ]
-    return [record.heartbeat, sorted(record.ephemerals), record.forgotten, results]
+    always = [record.heartbeat, sorted(record.ephemerals), record.forgotten, results]
+    return [*always, record.timeout_ms] if record.timeout_ms else always
 
 
 def _decode_session(found: Sequence[Any]) -> SessionRecord:
-    heartbeat, ephemerals, forgotten, results = found
+    heartbeat, ephemerals, forgotten, results, *timeout_ms = found
     return SessionRecord(
         heartbeat,
         frozenset(ephemerals),
@@ -195,6 +203,7 @@ def _decode_session(found: Sequence[Any]) -> SessionRecord:
             request: Result(tuple(answers), refusal and CommandRefusal(RefusalKind(refusal[0]), refusal[1]))
             for request, answers, refusal in results
         },
+        *timeout_ms,
     )
 
 

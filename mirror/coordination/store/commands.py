@@ -44,9 +44,13 @@ Operation = NodeWrite | NodeDeletion | NextNode | NewNode | EphemeralNode | Remo
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Start a session under an id that was never used before. Starting an open session changes nothing."""
+    """Start a session under an id that was never used before. Starting an open session changes nothing.
+
+    `timeout_ms`: silence after which other instances may end it; 0 if no other instance exists.
+    """
 
     session: str
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,15 @@ class Change:
     operations: tuple[Operation, ...]
 
 
-Command = OpenSession | Heartbeat | EndSession | Change
+@dataclass(frozen=True, slots=True)
+class SnapshotNote:
+    """Note of a complete snapshot of a shared log up to an offset, of `size` bytes. Changes nothing."""
+
+    next_offset: int
+    size: int
+
+
+Command = OpenSession | Heartbeat | EndSession | Change | SnapshotNote
 
 
 class RefusalKind(StrEnum):

@@ -27,6 +27,7 @@ from mirror.coordination.store.commands import (
     RefusalKind,
     Removal,
     Result,
+    SnapshotNote,
     TreeRemoval,
 )
 from mirror.coordination.store.tree import Draft, TreeNode, is_valid, names_of, parent_of, walk
@@ -39,13 +40,14 @@ flight."""
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """An open session. `ephemerals`: paths of its nodes. `results`: stored results by request; `forgotten`:
-    highest request whose result is no longer stored."""
+    """An open session. `ephemerals`: paths of its nodes. `results`: remembered results by request;
+    `forgotten`: highest request whose result is no longer remembered. `timeout_ms`: see `OpenSession`."""
 
     heartbeat: int = 0
     ephemerals: frozenset[str] = frozenset()
     forgotten: int = 0
     results: Mapping[int, Result] = field(default_factory=dict)
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ def apply(state: State, command: Command) -> tuple[State, Result]:
     """Apply a command. A refused command changes only the stored results of its session."""
     following = replace(state, applied=state.applied + 1)
     match command:
-        case OpenSession(session):
-            sessions = {session: SessionRecord(), **state.sessions}
+        case OpenSession(session, timeout_ms):
+            sessions = {session: SessionRecord(timeout_ms=timeout_ms), **state.sessions}
             return replace(following, sessions=sessions), Result()
         case Heartbeat(session, number):
             return _heartbeat(following, session, number)
@@ -70,6 +72,8 @@ def apply(state: State, command: Command) -> tuple[State, Result]:
             return _end(following, session, heartbeat)
         case Change():
             return _change(following, command)
+        case SnapshotNote():
+            return following, Result()
 
 
 def _refused(kind: RefusalKind, path: str = "") -> Result:

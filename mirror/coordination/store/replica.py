@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from mirror.coordination.store.commands import Changes
@@ -11,6 +12,8 @@ from mirror.coordination.store.machine import State
 from mirror.coordination.store.tree import TreeNode, find
 from mirror.errors import SessionLost
 from mirror.ports import Watch
+
+_log = logging.getLogger(__name__)
 
 
 class WatchKind(Enum):
@@ -80,6 +83,15 @@ class StateReplica:
                 if kept:
                     self._watches[key] = kept
         return removed
+
+
+def call_watches(fired: Iterable[FiredWatch]) -> None:
+    """Call watches. Logs their exceptions: a watch must not fail the write that fired it."""
+    for _, watch in fired:
+        try:
+            watch()
+        except Exception:  # noqa: BLE001 - logged; it affects one watch only
+            _log.exception("a watch of the coordination store failed")
 
 
 def _plain(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NoReturn, Protocol
 
@@ -21,6 +22,7 @@ from mirror.coordination.store.commands import (
     TreeRemoval,
 )
 from mirror.coordination.store.replica import StateReplica, WatchKind
+from mirror.coordination.store.tree import TreeNode
 from mirror.errors import AlreadyExists, NotFound, Refused, SessionLost, Unreachable, VersionConflict
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeWrite
 from mirror.ports import Watch
@@ -48,23 +50,35 @@ class CommandLog(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SessionIdentity:
+    """Name of a session, and the numbers of its requests."""
+
+    name: str
+    requests: Iterator[int] = field(default_factory=lambda: count(1))
+
+
 class StoreSession:
     """One session. Satisfies `ports.NodeStore`. Before `open` and after `close` every method raises
     SessionLost."""
 
     def __init__(self, log: CommandLog, session: str) -> None:
         self._log = log
-        self._session = session
-        self._requests = count(1)
+        self._identity = SessionIdentity(session)
+
+    @property
+    def identity(self) -> SessionIdentity:
+        """The session."""
+        return self._identity
 
     def open(self) -> None:
         """Start the session. Raises Unreachable."""
-        self._log.submit(OpenSession(self._session))
+        self._log.submit(OpenSession(self.identity.name))
 
     def close(self) -> None:
         """End the session, which deletes its ephemeral nodes. Safe to call twice. Raises Unreachable."""
-        self._log.replica.forget(self._session)
-        self._log.submit(EndSession(self._session))
+        self._log.replica.forget(self.identity.name)
+        self._log.submit(EndSession(self.identity.name))
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
@@ -84,7 +98,7 @@ class StoreSession:
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
         """See the port."""
-        node = self._log.replica.look(self._session, path, watch)
+        node = self.look(path, watch)
         if node is None:
             raise NotFound(f"node {path} does not exist")
         return Node(node.data, node.version)
@@ -100,7 +114,7 @@ class StoreSession:
         found = {}
         for path in paths:
             watch = watch_of(path) if watch_of is not None else None
-            node = self._log.replica.look(self._session, path, watch, waits=False)
+            node = self.look(path, watch, waits=False)
             if node is not None:
                 found[path] = Node(node.data, node.version)
         return found
@@ -129,12 +143,19 @@ class StoreSession:
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
         """See the port."""
-        node = self._log.replica.look(self._session, path, watch, WatchKind.CHILDREN)
+        node = self.look(path, watch, WatchKind.CHILDREN)
         return tuple(sorted(node.children)) if node is not None else ()
+
+    def look(
+        self, path: str, watch: Watch | None, kind: WatchKind = WatchKind.DATA, *, waits: bool = True
+    ) -> TreeNode | None:
+        """Return a node and set a watch; see `StateReplica.look`. Raises SessionLost."""
+        return self._log.replica.look(self.identity.name, path, watch, kind, waits=waits)
 
     def change(self, *operations: Operation) -> tuple[Answer, ...]:
         """Apply operations together. Raises the errors of the port."""
-        result = self._log.submit(Change(self._session, next(self._requests), operations))
+        identity = self.identity
+        result = self._log.submit(Change(identity.name, next(identity.requests), operations))
         if result.refusal is not None:
             raise_refusal(result.refusal)
         return result.answers

@@ -1,1 +1,1 @@
-"""State of the service in ZooKeeper, one module for each kind of node."""
+"""State of the service in the coordination store, one module for each kind of node."""

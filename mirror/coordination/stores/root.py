@@ -35,11 +35,15 @@ def check_root(nodes: NodeStore) -> bool:
         return False
     data = present[znodes.VERSION].data
     if not data.isdigit() or len(data) > _MOST_DIGITS:
-        raise CorruptData(f"znode {znodes.VERSION} does not contain a number", advice="check zookeeper.root")
+        raise CorruptData(
+            f"node {znodes.VERSION} of the coordination store does not contain a number",
+            advice="check zookeeper.root, or restore the store",
+        )
     if int(data) > znodes.FORMAT:
         raise NewerFormat(
             f"the stored state has format {int(data)}, but this version supports up to {znodes.FORMAT}",
-            advice="upgrade this instance or choose another zookeeper.root or mirror.state_directory",
+            advice="upgrade this instance, or choose another store ([coordination], [zookeeper] or"
+            " mirror.state_directory)",
         )
     return True
 

@@ -102,6 +102,20 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
     return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata, metadata_bytes(topics))
 
 
+def replica_counts(topics: Sequence[str]) -> Call[Mapping[str, int]]:
+    """Request the least number of replicas of a partition of each topic without an error."""
+    whole = metadata(topics)
+
+    def read(response: Any) -> Mapping[str, int]:
+        return {
+            topic.name: min((len(partition.replica_nodes) for partition in topic.partitions), default=0)
+            for topic in response.topics
+            if not topic.error_code
+        }
+
+    return Call(MetadataRequest, MetadataResponse, whole.versions, whole.build, read, whole.most_bytes)
+
+
 def metadata_bytes(topics: Sequence[str] | None) -> int:
     """Return the maximum size of a metadata response for these topics (None: all topics)."""
     return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES

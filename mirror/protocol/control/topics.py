@@ -1,4 +1,4 @@
-"""Requests to create, expand and describe topics."""
+"""Requests to create, expand, describe and trim topics."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
 
+from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import CONTROL_BYTES, Call
 
 T = TypeVar("T")
@@ -93,6 +96,26 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
         lambda response: TopicOutcome(
             response.results[0].error_code, response.results[0].error_message or ""
         ),
+    )
+
+
+def delete_records(place: TopicPartition, before: int) -> Call[int]:
+    """Delete the records of a partition before an offset, on its leader. The response is an error code."""
+
+    def build(version: int) -> Any:
+        topic_class = DeleteRecordsRequest.DeleteRecordsTopic
+        partition = topic_class.DeleteRecordsPartition(
+            partition_index=place.partition, offset=before, version=version
+        )
+        topic = topic_class(name=place.topic, partitions=[partition], version=version)
+        return DeleteRecordsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, version=version)
+
+    return Call(
+        DeleteRecordsRequest,
+        DeleteRecordsResponse,
+        (0, 2),
+        build,
+        lambda response: int(response.topics[0].partitions[0].error_code),
     )
 
 

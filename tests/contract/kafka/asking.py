@@ -12,6 +12,8 @@ from uuid import UUID
 from kafka.protocol.admin import (
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
@@ -265,6 +267,14 @@ class BrokerClient:
             rack_id="",
         )
         return self.ask(request, FetchResponse, version)
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> tuple[int, int]:
+        """Return (error, first offset) of DeleteRecords."""
+        kind = DeleteRecordsRequest.DeleteRecordsTopic
+        part = kind.DeleteRecordsPartition(partition_index=partition, offset=before)
+        request = DeleteRecordsRequest(topics=[kind(name=topic, partitions=[part])], timeout_ms=20_000)
+        one = self.ask(request, DeleteRecordsResponse, 2).topics[0].partitions[0]
+        return one.error_code, one.low_watermark
 
     def find_coordinator(self, kind: int, key: str) -> None:
         """Wait until there is a coordinator."""

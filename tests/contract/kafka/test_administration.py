@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -24,10 +25,12 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from tests.contract.kafka.asking import BrokerClient, settled
+from tests.contract.kafka.asking import EARLIEST, BrokerClient, settled
+from tests.fakes.broker.batches import build
 from tests.fakes.broker.handlers.table import HANDLERS
 from tests.fakes.broker.topics import DEFAULTS
 
+NOW = int(time.time() * 1000)
 GROUP = 0
 NOT_YET = {14, 15, 16}
 
@@ -143,3 +146,18 @@ def test_offsets_of_a_group_without_members(broker: BrokerClient, topic: str) ->
     wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])
     assert committed([wanted]) == [(0, -1), (1, 42)]
     assert committed(None) == [(1, 42)]
+
+
+def test_records_are_deleted_up_to_an_offset(broker: BrokerClient, topic: str) -> None:
+    broker.create_topic(topic)
+    for _ in range(3):
+        broker.produce(topic, build([(NOW, b"k", b"v", [])] * 10))
+    assert broker.delete_records(topic, 15) == (0, 15)
+    assert broker.offset(topic, EARLIEST)[1] == 15
+    assert broker.delete_records(topic, 5) == (0, 15)
+    assert broker.fetch(topic, 14).error_code == 1
+    assert broker.delete_records(topic, 31)[0] == 1
+    assert broker.delete_records(topic, -1) == (0, 30)
+    assert broker.delete_records(f"{topic}-no", 0)[0] == 3
+    broker.create_topic(f"{topic}-compact", cleanup_policy="compact")
+    assert broker.delete_records(f"{topic}-compact", 0)[0] == 44

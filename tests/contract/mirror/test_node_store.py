@@ -1,17 +1,22 @@
-"""Contract tests of the in-memory ZooKeeper, the embedded store, and the adapter on a real server."""
+"""Contract tests of the in-memory ZooKeeper, the embedded store, and the adapters on real servers.
+
+The store on Kafka also runs on a fake broker. Its reads are local, so that a change of another session
+arrives a moment later, as on a follower of ZooKeeper: a client here calls `sync` before it reads.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import pytest
 
 from mirror.adapters.embedded.store import EmbeddedStore
-from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.kafka_store.session import KafkaSession
+from mirror.adapters.settings import CoordinationSettings, KafkaCluster, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.store.session import StoreSession
 from mirror.coordination.stores.znodes import MOST_CHANGED_BYTES, MOST_CHANGES
@@ -19,8 +24,9 @@ from mirror.errors import AlreadyExists, HeadraceError, NotFound, SessionLost, V
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore
 from stack.zookeeper import ZooKeeperServer
+from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.node_store import FakeSession, FakeZooKeeper
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 
 class Client(Protocol):
@@ -65,10 +71,43 @@ class EmbeddedClient:
         self._session.close()
 
 
+class SharedClient:
+    """A client of the store on Kafka."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        settings = CoordinationSettings(cluster="c", topic=topic, connect_timeout_seconds=PATIENCE_SECONDS)
+        self._session = KafkaSession(KafkaCluster(bootstrap_servers=address), settings)
+        self._session.start()
+        self.nodes: NodeStore = cast(NodeStore, SyncedReads(self._session))
+
+    def end(self) -> None:
+        self._session.stop()
+
+
+class SyncedReads:
+    """Calls `sync` before each read."""
+
+    def __init__(self, session: KafkaSession) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"read", "read_all", "read_present", "children"}:
+            self._session.sync()
+        return getattr(self._session, name)
+
+
 NewClient = Callable[[], Client]
 
 
-@pytest.fixture(params=["fake", "embedded", pytest.param("real", marks=pytest.mark.servers)])
+@pytest.fixture(
+    params=[
+        "fake",
+        "embedded",
+        "shared",
+        pytest.param("real", marks=pytest.mark.servers),
+        pytest.param("kafka", marks=pytest.mark.servers),
+    ]
+)
 def new_client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewClient]:
     if request.param == "fake":
         server = FakeZooKeeper()
@@ -80,17 +119,29 @@ def new_client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewCl
         yield lambda: EmbeddedClient(store)
         store.close()
         return
-    zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
-    root = f"/contract-{uuid4().hex[:12]}"
-    made: list[RealClient] = []
+    made: list[Client] = []
+    unique = uuid4().hex[:12]
 
-    def make() -> Client:
-        made.append(RealClient(zookeeper.address, root))
-        return made[-1]
+    def keep(client: Client) -> Client:
+        made.append(client)
+        return client
 
-    yield make
+    if request.param == "real":
+        zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
+        yield lambda: keep(RealClient(zookeeper.address, f"/contract-{unique}"))
+    else:
+        fixture = "shared_address" if request.param == "shared" else "destination_kafka"
+        address = getattr(broker := request.getfixturevalue(fixture), "address", broker)
+        yield lambda: keep(SharedClient(address, f"contract-{unique}"))
     for client in made:
         client.end()
+
+
+@pytest.fixture(scope="module")
+def shared_address() -> Iterator[str]:
+    """Address of a fake broker."""
+    with running(FakeCluster("contract")) as cluster:
+        yield cluster.address
 
 
 @pytest.fixture

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from headrace.coordination.client import PART, connected, coordination_client, store_folder
+from headrace.coordination.client import (
+    PART,
+    connected,
+    coordination_client,
+    service_name,
+    store_cluster,
+    store_folder,
+)
+from headrace.coordination.transfer import exported, import_state
 from headrace.doctor.diagnosis import Grade
-from headrace.doctor.store import examined_store
-from headrace.settings import load_settings
+from headrace.doctor.store import examined_shared_store, examined_store
+from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.embedded.session import EmbeddedSession
 from mirror.adapters.embedded.store import FILE_NAME
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka_store.session import KafkaSession
+from mirror.adapters.kafka_store.survey import shared_store_facts
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.errors import DamagedStore, StoreInUse
+from mirror.coordination.store.codec import encode_command
+from mirror.coordination.store.commands import Change, EphemeralNode, OpenSession
+from mirror.coordination.store.parts import split_command
+from mirror.coordination.stores.root import ensure_root
+from mirror.errors import ConfigError, DamagedStore, StoreInUse, Unreachable
 from mirror.instance.health import Health
+from tests.fakes.broker.cluster import FakeCluster, running
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.headrace.conftest import Headrace, Write
 
 
@@ -88,3 +107,119 @@ def test_the_doctor_reports_damage_as_a_problem(headrace: Headrace, folder: Path
 
 def test_the_check_of_the_settings_names_the_store(headrace: Headrace, folder: Path) -> None:
     assert str(folder) in headrace("config", "check").out.replace("\n", "")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[FakeCluster]:
+    """A fake broker on a port of this machine."""
+    with running(FakeCluster("store")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_kafka(write: Write, broker: FakeCluster) -> HeadraceSettings:
+    """Settings of a service with its state on the fake broker."""
+    text = f'''
+        [clusters.c]
+        bootstrap_servers = "{broker.address}"
+        [coordination]
+        cluster = "c"
+        topic = "state-{uuid4().hex[:8]}"
+        session_timeout_seconds = 2
+    '''
+    return load_settings(write(text))
+
+
+def test_with_a_cluster_the_state_is_in_its_topic(on_kafka: HeadraceSettings, folder: Path) -> None:
+    health = Health()
+    client = coordination_client(on_kafka, "one", health, lambda _: None, lambda: None)
+    assert isinstance(client, KafkaSession)
+    assert on_kafka.coordination.topic in health.conditions()[PART].sentence
+    assert service_name(on_kafka) == on_kafka.coordination.topic
+    assert not folder.exists()
+    client.start()
+    client.create("/a", b"1")
+    assert client.is_answering()
+    client.stop()
+    client.stop()
+    with connected(on_kafka, "a command") as again:
+        assert again.read("/a").data == b"1"
+
+
+def test_a_command_waits_until_a_killed_instance_is_gone(
+    on_kafka: HeadraceSettings, broker: FakeCluster
+) -> None:
+    with connected(on_kafka, "one") as first:
+        first.create("/live/one", ephemeral=True)
+        with connected(on_kafka, "two") as second:
+            second.sync()
+            assert second.children("/live") == ("one",)
+    with broker.lock:
+        record = encode_command(OpenSession("dead", 2_000))
+        node = encode_command(Change("dead", 1, (EphemeralNode("/live/dead", b""),)))
+        for number, command in enumerate((record, node), 1):
+            parts = split_command(b"d" * 16, number, command, 100_000)
+            broker.write(on_kafka.coordination.topic, [(0, None, part, []) for part in parts])
+    with connected(on_kafka, "three") as third:
+        assert third.children("/live") == ()
+
+
+def test_state_moves_from_kafka_to_a_file_and_back(on_kafka: HeadraceSettings) -> None:
+    with connected(on_kafka, "a command") as nodes:
+        ensure_root(nodes)
+        nodes.create_all([("/groups/a", b"1"), ("/groups/b", bytes(range(256)))])
+        state = exported(nodes, "kafka", 1)
+    with connected(load_settings(), "a command") as nodes:
+        import_state(nodes, state)
+        back = exported(nodes, "a file", 2)
+    other = on_kafka.model_copy(
+        update={"coordination": on_kafka.coordination.model_copy(update={"topic": "other"})}
+    )
+    with connected(other, "a command") as nodes:
+        import_state(nodes, back)
+        assert nodes.read("/groups/b").data == bytes(range(256))
+
+
+def test_the_doctor_looks_at_the_topics(on_kafka: HeadraceSettings, broker: FakeCluster) -> None:
+    loop, cluster = LoopThread("doctor"), store_cluster(on_kafka)
+
+    def look() -> list[Grade]:
+        facts = shared_store_facts(loop, cluster, on_kafka.coordination, PATIENCE_SECONDS)
+        return [one.grade for one in examined_shared_store(on_kafka, facts)]
+
+    assert look() == [Grade.OK]
+    assert on_kafka.coordination.topic not in broker.topics
+    with connected(on_kafka, "one"):
+        assert look() == [Grade.OK, Grade.NOTE]
+    with broker.lock:
+        broker.topics[on_kafka.coordination.topic].own["cleanup.policy"] = "compact"
+    with pytest.raises(ConfigError, match="cleanup"):
+        look()
+    with pytest.raises(ConfigError, match="cleanup"), connected(on_kafka, "one"):
+        pass
+
+
+def test_a_cluster_that_does_not_respond_is_named(write: Write) -> None:
+    text = '[coordination]\ncluster = "127.0.0.1:5"\nconnect_timeout_seconds = 0.2\n'
+    with (
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1:5"),
+        connected(load_settings(write(text)), "a command"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[coordination]\ncluster = "source"\n[zookeeper]\n', "zookeeper"),
+        ('[coordination]\ncluster = "nowhere"\n', "coordination.cluster"),
+        ('[coordination]\ntopic = "a"\n', "coordination.topic"),
+        ('[coordination]\ncluster = "source"\ntopic = "a b"\n', "topic"),
+        (f'[coordination]\ncluster = "source"\ntopic = "{"x" * 245}"\n', "topic"),
+        ('[coordination]\ncluster = "source"\nreplication_factor = 0\n', "replication_factor"),
+        ('[coordination]\ncluster = "source"\nsession_timeout_seconds = 0.5\n', "session_timeout_seconds"),
+    ],
+)
+def test_settings_that_choose_no_single_store_are_refused(write: Write, text: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        load_settings(write(text))

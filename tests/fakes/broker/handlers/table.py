@@ -9,6 +9,7 @@ from tests.fakes.broker.handlers import api_versions
 from tests.fakes.broker.handlers.entry import Handler
 from tests.fakes.broker.handlers.groups import offset_commit, offset_fetch
 from tests.fakes.broker.handlers.records import (
+    delete_records,
     describe_producers,
     fetch,
     list_offsets,
@@ -41,6 +42,7 @@ _ALL: Final = (
     create_partitions.HANDLER,
     describe_producers.HANDLER,
     describe_transactions.HANDLER,
+    delete_records.HANDLER,
 )
 _BASE: Final[Mapping[int, Handler]] = {handler.request.API_KEY: handler for handler in _ALL}
 API_VERSIONS: Final = 18

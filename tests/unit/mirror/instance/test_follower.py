@@ -211,7 +211,7 @@ def test_lanes_that_were_given_up_are_listed_until_it_knows_again_what_is_its_ow
     assert sorted(str(key.partition) for key in given_up) == ["t-0", "t-1"]
     for state in given_up.values():
         assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, NOBODY, (None, None))
-        assert "ZooKeeper" in state.reason
+        assert "store" in state.reason
     rig.turn(3)
     assert rig.follower.lanes == given_up, "unchanged without ZooKeeper"
     service.publish(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))

@@ -61,12 +61,12 @@ def test_lanes_copy_on_while_a_turn_takes_longer_than_the_lease(service: Service
     rig.turn()
     assert rig.lanes == ["t-0", "t-1"]
     assert rig.workers.copying
-    part = rig.health.conditions()["ZooKeeper"]
+    part = rig.health.conditions()["coordination session"]
     assert part.is_well
     assert "2.0 s" in part.sentence
     rig.contact.seconds = 0.0
     rig.turn()
-    assert "ZooKeeper" not in rig.health.conditions()
+    assert "coordination session" not in rig.health.conditions()
 
 
 def test_what_waits_in_another_thread_extends_nothing(service: Service) -> None:
@@ -98,7 +98,7 @@ def test_a_turn_that_waits_for_longer_than_the_lease_is_not_well(service: Servic
     def wait(_operation: Operation) -> Fault | None:
         rig.clock.advance(SESSION_TIMEOUT_SECONDS)
         rig.follower.attend()
-        seen.append(rig.health.conditions()["ZooKeeper"].is_well)
+        seen.append(rig.health.conditions()["coordination session"].is_well)
         return Fault(after_effect=False)
 
     rig.contact.seconds, rig.script = SESSION_TIMEOUT_SECONDS, wait
@@ -109,4 +109,4 @@ def test_a_turn_that_waits_for_longer_than_the_lease_is_not_well(service: Servic
     assert not any(seen)
     rig.script, rig.contact.seconds = (lambda _: None), 0.0
     rig.turn(3)
-    assert "ZooKeeper" not in rig.health.conditions()
+    assert "coordination session" not in rig.health.conditions()

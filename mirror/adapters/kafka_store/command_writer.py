@@ -1,0 +1,207 @@
+"""Writes the commands of one process to the log, in order, with its own idempotent producer.
+
+One batch is under way at a time. If the fate of a batch is unknown, its commands fail and the next batch has
+a higher producer epoch: from then on the broker rejects the earlier one, however late it arrives. A failed
+command therefore never takes effect after a later one of the same process.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mirror.adapters.kafka_store.log_tail import batches_of
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Promise
+from mirror.client.log_writer import write_patiently
+from mirror.coordination.store.codec import encode_command
+from mirror.coordination.store.commands import Command, Result
+from mirror.coordination.store.log_state import AppliedCommand
+from mirror.coordination.store.parts import PART_OVERHEAD, split_command
+from mirror.errors import (
+    CorruptData,
+    Fenced,
+    HeadraceError,
+    NotAuthorized,
+    RecordTooLarge,
+    Refused,
+    TopicMissing,
+    Unreachable,
+)
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.control.transactions import init_producer_id
+
+_log = logging.getLogger(__name__)
+_WRITER_BYTES: Final = 16
+_LAST_EPOCH: Final = 2**15 - 1
+_SMALLEST_BATCH: Final = 8 * 1024
+_COMPRESSED_FROM: Final = 2048
+_RECORD_OVERHEAD: Final = 32
+
+
+class _QueuedCommand(NamedTuple):
+    """A command that waits to be written."""
+
+    number: int
+    encoded: bytes
+
+
+@dataclass(slots=True)
+class _ProducerState:
+    """Producer identity, and the sequence of its next record."""
+
+    stamp: ProducerStamp
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class _Commands:
+    """Commands to be written, and the promises of all whose result is unknown."""
+
+    waiting: deque[_QueuedCommand] = field(default_factory=deque)
+    results: dict[int, Promise[Result]] = field(default_factory=dict)
+    latest: int = 0
+
+
+class CommandWriter:
+    """Writer of one process. Used on the loop's thread only. `largest_bytes`: of the records of a batch."""
+
+    def __init__(self, cluster: Cluster, place: TopicPartition, largest_bytes: int) -> None:
+        self._cluster = cluster
+        self._place = place
+        self._largest = largest_bytes
+        self._name = secrets.token_bytes(_WRITER_BYTES)
+        self._queue = _Commands()
+        self._identity: _ProducerState | None = None
+        self._is_writing = False
+
+    @property
+    def unfinished(self) -> int:
+        """Number of commands whose result is unknown."""
+        return len(self._queue.results)
+
+    def submit(self, command: Command) -> Promise[Result]:
+        """Write a command soon. The promise gets its result when the command is read back, or Unreachable if
+        its fate is unknown."""
+        queue = self._queue
+        queue.latest += 1
+        promise = queue.results[queue.latest] = Promise[Result]()
+        promise.is_awaited = True
+        queue.waiting.append(_QueuedCommand(queue.latest, encode_command(command)))
+        if not self._is_writing:
+            self._is_writing = True
+            self._cluster.loop.spawn(self._write_all())
+        return promise
+
+    def applied(self, command: AppliedCommand) -> None:
+        """Note a command that was read from the log."""
+        if command.writer == self._name:
+            promise = self._queue.results.pop(command.number, None)
+            if promise is not None:
+                promise.resolve(command.result)
+
+    def fail_all(self, error: HeadraceError) -> None:
+        """Fail every command whose result is unknown, and write none of those that wait."""
+        results, self._queue.results = self._queue.results, {}
+        self._queue.waiting.clear()
+        for promise in results.values():
+            promise.fail(error)
+
+    async def _write_all(self) -> None:
+        try:
+            await self._cluster.loop.sleep(0.0)  # together with others that are submitted now
+            while self._queue.waiting:
+                group = self._next_group()
+                try:
+                    await self._write_group(group)
+                except HeadraceError as error:
+                    self._fail(group, error)
+                    self._next_epoch()
+        finally:
+            self._is_writing = False
+
+    def _next_group(self) -> list[_QueuedCommand]:
+        """Remove commands that fit into one batch from the queue, at least one."""
+        waiting, group, size = self._queue.waiting, list[_QueuedCommand](), 0
+        while waiting:
+            needed = len(waiting[0].encoded) + PART_OVERHEAD + _RECORD_OVERHEAD
+            if group and size + needed > self._largest:
+                break
+            group.append(waiting.popleft())
+            size += needed
+        return group
+
+    async def _write_group(self, group: Sequence[_QueuedCommand]) -> None:
+        """Write all parts. Splits them further if the broker accepts only smaller batches."""
+        while True:
+            try:
+                for values in batches_of(self._parts_of(group), self._largest):
+                    await self._write(values)
+            except RecordTooLarge:
+                if self._largest // 2 < _SMALLEST_BATCH:
+                    raise
+                self._largest //= 2
+                self._next_epoch()
+            else:
+                return
+
+    def _parts_of(self, group: Sequence[_QueuedCommand]) -> list[bytes]:
+        largest = self._largest - _RECORD_OVERHEAD
+        return [part for one in group for part in split_command(self._name, one.number, one.encoded, largest)]
+
+    async def _write(self, values: Sequence[bytes]) -> None:
+        try:
+            await self._attempt(values)
+        except (NotAuthorized, RecordTooLarge, TopicMissing, CorruptData):
+            raise
+        except (Refused, Fenced) as error:  # the broker has lost our sequence, or never knew it
+            _log.info("new producer epoch for %s: %s", self._place, error)
+            self._next_epoch()
+            await self._attempt(values)
+
+    async def _attempt(self, values: Sequence[bytes]) -> None:
+        identity = self._identity
+        if identity is None:
+            identity = self._identity = _ProducerState(await self._new_producer())
+        now_ms = self._cluster.loop.clock.now_ms()
+        codec = Codec.LZ4 if sum(map(len, values)) >= _COMPRESSED_FROM else Codec.NONE
+        batch = write_batch([Record(0, now_ms, None, value) for value in values], codec)
+        header = BatchHeader(batch)
+        stamp(memoryview(batch), header.attributes, identity.stamp, identity.sequence)
+        await write_patiently(self._cluster, self._place, batch)
+        identity.sequence = next_sequence(identity.sequence, len(values))
+
+    async def _new_producer(self) -> ProducerStamp:
+        found = await self._cluster.patiently(lambda: self._cluster.ask(init_producer_id(None, 0)))
+        if found.error:
+            right = "IdempotentWrite on the cluster"
+            raise self._cluster.error(found.error, "acquiring a producer id", right)
+        return ProducerStamp(found.producer_id, found.epoch)
+
+    def _next_epoch(self) -> None:
+        """Fence our earlier batches as soon as another one is stored."""
+        if self._identity is None:
+            return
+        former = self._identity.stamp
+        self._identity = (
+            _ProducerState(former._replace(epoch=former.epoch + 1)) if former.epoch < _LAST_EPOCH else None
+        )
+
+    def _fail(self, group: Sequence[_QueuedCommand], error: HeadraceError) -> None:
+        for one in group:
+            promise = self._queue.results.pop(one.number, None)
+            if promise is not None:
+                promise.fail(
+                    Unreachable(
+                        f"the coordination store at {self._cluster.name} did not confirm a change:"
+                        f" {error.message}",
+                        advice=error.advice,
+                    )
+                )

@@ -1,0 +1,123 @@
+"""Reads a partition to its end, waits for more records, and detects lost records and a new topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import Cluster
+from mirror.client.log_reader import FetchWait, fetch_part
+from mirror.errors import Unreachable
+from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.batch import CONTROL, scan, verify
+from mirror.protocol.batches.legacy import last_offset
+from mirror.protocol.batches.records import read_batch
+from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.fetch import FetchedPartition, FetchPosition
+
+_STEP_BYTES: Final = 4 * 1024 * 1024
+_WAIT: Final = FetchWait(500, "tail")
+
+
+class LogRecord(NamedTuple):
+    """A record of the partition. `value` is empty for a record of a format that only others write."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class ReadRecords(NamedTuple):
+    """Records in order. `next_offset`: where to read on, perhaps beyond the last record. `size`: in bytes."""
+
+    records: tuple[LogRecord, ...]
+    next_offset: int
+    size: int
+
+
+class LogDiscontinued(Exception):
+    """The partition does not continue the records read so far: load a snapshot, then the log after it."""
+
+
+class LogTail:
+    """Position in one partition. Used on the loop's thread only."""
+
+    def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
+        self._cluster = cluster
+        self._place = place
+        self._topic_id = cluster.topic_id(place.topic)
+        self._epoch = -1
+        self.position = offset
+        """Next offset to read."""
+
+    async def read(self) -> ReadRecords:
+        """Return the next records, none if none arrives for a moment.
+
+        Raises LogDiscontinued, Unreachable, and the errors for codes of the broker.
+        """
+        position = FetchPosition(-1, self.position, self._epoch, _STEP_BYTES)
+        part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
+        if part.error in TRANSIENT:
+            await self._refresh()
+            raise Unreachable(f"reading {self._place}: {error_of(part.error, 'fetch').message}")
+        if part.error == Code.OFFSET_OUT_OF_RANGE:
+            raise LogDiscontinued(f"{self._place} no longer has offset {self.position}")
+        if part.error:
+            doing = f"reading {self._place} of {self._cluster.name} at offset {self.position}"
+            raise self._cluster.error(part.error, doing, f"Read on topic {self._place.topic}")
+        if part.diverging is not None:
+            raise LogDiscontinued(f"{self._place} has lost records before offset {self.position}")
+        return self._taken(part)
+
+    async def _refresh(self) -> None:
+        """Find the new leader. Raises LogDiscontinued if the topic was created again."""
+        await self._cluster.refresh([self._place.topic])
+        found = self._cluster.topic_id(self._place.topic)
+        if found and self._topic_id and found != self._topic_id:
+            raise LogDiscontinued(f"topic {self._place.topic} was created again")
+
+    def _taken(self, part: FetchedPartition) -> ReadRecords:
+        records, position, epoch = list[LogRecord](), self.position, self._epoch
+        for start, end, header in scan(part.records):
+            batch = part.records[start:end]
+            if header is None:
+                following = last_offset(batch) + 1
+                records.append(LogRecord(following - 1, None, b""))
+            else:
+                verify(batch, header)
+                following = header.last_offset + 1
+                epoch = max(epoch, header.leader_epoch)
+                if not header.attributes & CONTROL:
+                    records += [
+                        LogRecord(one.offset, one.key, one.value) for one in read_batch(batch, header)
+                    ]
+            position = max(position, following)
+        self.position, self._epoch = position, epoch
+        return ReadRecords(tuple(records), self.position, len(part.records))
+
+
+async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
+    """Return the first offset and the end offset of a partition. Raises Unreachable, Refused."""
+    found = []
+    for when in (EARLIEST, LATEST):
+        answer = (await cluster.offsets({place: when}))[place]
+        if answer.error:
+            doing = f"reading the offsets of {place} of {cluster.name}"
+            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
+        found.append(answer.offset)
+    return found[0], found[1]
+
+
+def batches_of(values: list[bytes], largest: int) -> Iterator[list[bytes]]:
+    """Group values so that each group has at most `largest` bytes, unless a single value has more."""
+    group: list[bytes] = []
+    size = 0
+    for value in values:
+        if group and size + len(value) > largest:
+            yield group
+            group, size = [], 0
+        group.append(value)
+        size += len(value)
+    if group:
+        yield group

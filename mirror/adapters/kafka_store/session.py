@@ -1,0 +1,214 @@
+"""Session of this process with the store on Kafka, for all of its threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+from typing import Final
+
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka_store.store import KafkaStore, StoreEvents, StoreOptions
+from mirror.adapters.settings import CoordinationSettings, KafkaCluster
+from mirror.client.access import ClusterAccess
+from mirror.client.cluster import Cluster
+from mirror.client.event_loop import Loop
+from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
+from mirror.coordination.store.commands import Command, Result
+from mirror.coordination.store.replica import StateReplica
+from mirror.coordination.store.session import SessionIdentity, StoreSession
+from mirror.errors import HeadraceError, SessionLost, Unreachable
+from mirror.lane.memory import BufferPool, ByteBudget
+from mirror.model.nodes import SessionState
+
+_log = logging.getLogger(__name__)
+_CLIENT_ID: Final = "headrace-coordination"
+_REQUEST_SHARE: Final = 2 / 3
+"""Timeout of one request, as a share of the session timeout: time remains to find another leader."""
+_BUFFER_BYTES: Final = 8 * 1024 * 1024
+_MOMENT_SECONDS: Final = 2.0
+_FAREWELL_SECONDS: Final = 5.0
+_JUDGED_TIMEOUTS: Final = 3.0
+
+
+def coordination_cluster(
+    loop: Loop, name: str, access: ClusterAccess, session_timeout_seconds: float
+) -> Cluster:
+    """Return the cluster for a store, with timeouts that fit its session."""
+    pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
+    seconds = session_timeout_seconds * _REQUEST_SHARE
+    config = ConnectionConfig(loop, pool, access, _CLIENT_ID, seconds)
+    return Cluster(ConnectionConfigs(config, config, config), name)
+
+
+class ThreadedLog:
+    """The store for threads other than that of its loop. Satisfies `CommandLog`."""
+
+    def __init__(self, thread: LoopThread, seconds: float, while_waiting: Callable[[], None]) -> None:
+        self._thread = thread
+        self._seconds = seconds
+        self._while_waiting = while_waiting
+        self.store: KafkaStore | None = None
+
+    @property
+    def replica(self) -> StateReplica:
+        """The replica. Raises SessionLost before the start and after the stop."""
+        return self.opened().replica
+
+    def opened(self) -> KafkaStore:
+        """Return the store. Raises SessionLost before the start and after the stop."""
+        if self.store is None:
+            raise SessionLost("the coordination store is closed")
+        return self.store
+
+    def submit(self, command: Command) -> Result:
+        """See `CommandLog`."""
+        store = self.opened()
+
+        async def ask(_: Loop) -> Result:
+            return await store.submit(command)
+
+        return self._thread.ask("changing the coordination store", self._seconds, ask, self._while_waiting)
+
+    def sync(self) -> None:
+        """See `CommandLog`."""
+        store = self.opened()
+        doing = "reading the coordination store"
+        self._thread.ask(doing, self._seconds, lambda _: store.sync(), self._while_waiting)
+
+
+class KafkaSession(StoreSession):
+    """Satisfies `ports.NodeStore` and the sessions of `Instance` and `Lease`.
+
+    `events`: see `StoreEvents`. `while_waiting`: called periodically in every thread that waits for a result.
+    """
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        settings: CoordinationSettings,
+        events: StoreEvents | None = None,
+        while_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._events = events or StoreEvents()
+        self._thread = LoopThread("coordination")
+        self._threaded = ThreadedLog(self._thread, settings.session_timeout_seconds, while_waiting)
+        super().__init__(self._threaded, "")
+        self._changed = threading.Event()
+        self._failure: HeadraceError | None = None
+
+    @property
+    def identity(self) -> SessionIdentity:
+        """The present session. Raises Unreachable while it is suspended, SessionLost if it was lost."""
+        store = self._threaded.opened()
+        identity, state = store.identity, store.state
+        if state is SessionState.LOST:
+            raise SessionLost("the session with the coordination store has ended")
+        if state is SessionState.SUSPENDED:
+            raise Unreachable("the coordination store does not respond")
+        return identity
+
+    def start(self) -> None:
+        """Read the log and open a session.
+
+        Raises Unreachable after `connect_timeout_seconds`, at once ConfigError for unsuitable topics,
+        NotAuthorized, NewerFormat, DamagedStore.
+        """
+        access = usable_access(self._cluster)
+        self._thread.post(partial(self._begin, access))
+        is_answered = self._changed.wait(self._settings.connect_timeout_seconds)
+        failure = self._failure
+        store = self._threaded.store
+        if is_answered and failure is None:
+            return
+        trouble = failure or (store.trouble if store is not None else None)
+        self.stop()
+        if failure is not None:
+            raise copy(failure)
+        raise Unreachable(
+            f"cannot use the coordination store at {self._cluster.bootstrap_servers} within"
+            f" {self._settings.connect_timeout_seconds:.0f} s{f': {trouble.message}' if trouble else ''}",
+            advice=(trouble.advice if trouble else "") or "check coordination.cluster and its brokers",
+        )
+
+    def stop(self) -> None:
+        """End the session and close all connections. Idempotent."""
+        store = self._threaded.store
+        if store is None:
+            return
+        if store.contact is not None:
+            try:
+                seconds = min(_FAREWELL_SECONDS, self._settings.session_timeout_seconds)
+                self._thread.ask("ending the session", seconds, lambda _: store.end_session())
+            except HeadraceError as error:  # it ends by its timeout
+                _log.warning("session not ended in the coordination store: %s", error)
+        self._thread.post(lambda _: store.close())
+        self._threaded.store = None
+
+    def open(self) -> None:
+        """Do nothing: the store opens sessions automatically."""
+
+    def close(self) -> None:
+        """See `stop`."""
+        self.stop()
+
+    def wait_for_silent_sessions(self) -> None:
+        """Wait until every other session has shown a sign of life, or has been ended after its timeout.
+        Raises TimedOut if that never becomes clear."""
+        store = self._threaded.opened()
+        seconds = store.longest_timeout * _JUDGED_TIMEOUTS
+        self._thread.ask("waiting for silent sessions", seconds, lambda _: store.others_judged())
+
+    def beat(self) -> None:
+        """Do nothing: heartbeats are sent without a request."""
+
+    def last_contact(self) -> float:
+        """Return the send time of the latest heartbeat that was read back (monotonic seconds)."""
+        store = self._threaded.store
+        return store.answered_at if store is not None else 0.0
+
+    def session_timeout_seconds(self) -> float:
+        """Return the silence after which another instance may end the session."""
+        return self._settings.session_timeout_seconds
+
+    def answer_seconds(self) -> float:
+        """Return the time from sending to reading back of the last heartbeat, or the current wait for the
+        next if that is longer."""
+        store = self._threaded.store
+        contact = store.contact if store is not None else None
+        if contact is None:
+            return 0.0
+        return max(contact.answer_seconds, contact.waited_seconds(time.monotonic()))
+
+    def is_answering(self) -> bool:
+        """Return whether a prompt response is likely."""
+        store = self._threaded.store
+        is_connected = store is not None and store.state is SessionState.CONNECTED
+        return is_connected and self.answer_seconds() < _MOMENT_SECONDS
+
+    def _begin(self, access: ClusterAccess, loop: Loop) -> None:
+        settings = self._settings
+        timeout = settings.session_timeout_seconds
+        cluster = coordination_cluster(loop, self._cluster.bootstrap_servers, access, timeout)
+        options = StoreOptions(settings.topic, timeout, settings.replication_factor)
+        self._threaded.store = KafkaStore(
+            cluster, options, StoreEvents(self._state_changed, self._trouble_changed)
+        )
+        self._threaded.store.start()
+
+    def _state_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._changed.set()
+        self._events.on_state(state)
+
+    def _trouble_changed(self, error: HeadraceError | None) -> None:
+        if error is not None and not error.retriable and not self._changed.is_set():
+            self._failure = error
+            self._changed.set()
+        self._events.on_trouble(error)

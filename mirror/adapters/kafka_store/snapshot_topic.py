@@ -1,0 +1,119 @@
+"""Snapshots in their compacted topic. They allow to trim the log and to delete older snapshots."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from mirror.adapters.kafka_store.log_tail import LogTail, batches_of, log_range
+from mirror.adapters.kafka_store.topics import StoreTopics
+from mirror.client.cluster import Cluster
+from mirror.client.log_writer import write_patiently
+from mirror.coordination.store.commands import SnapshotNote
+from mirror.coordination.store.log_state import LogState
+from mirror.coordination.store.snapshots import (
+    KEPT,
+    SnapshotShelf,
+    SnapshotStream,
+    end_key,
+    part_key,
+)
+from mirror.errors import DamagedStore, HeadraceError, Unreachable
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.control.topics import delete_records
+
+_log = logging.getLogger(__name__)
+_ID_BYTES: Final = 8
+_KEY_BYTES: Final = 64
+_TRIMMED: Final = frozenset({0, Code.OFFSET_OUT_OF_RANGE})
+_LARGEST_PART: Final = 512 * 1024
+
+
+class SnapshotTopic:
+    """Snapshots of one log. Used on the loop's thread only."""
+
+    def __init__(self, cluster: Cluster, topics: StoreTopics) -> None:
+        self._cluster = cluster
+        self._topics = topics
+
+    async def newest_state(self) -> LogState:
+        """Return a state from which the log can be read on: of the newest intact snapshot, or an empty one.
+
+        Raises DamagedStore if the log was trimmed and no snapshot covers its start, Unreachable, Refused.
+        """
+        shelf = await self._shelf()
+        start, end = await log_range(self._cluster, self._topics.log)
+        for state in shelf.usable(self._topics.log_id, start, end):
+            return state
+        if start == 0:
+            return LogState()
+        raise DamagedStore(
+            f"the log {self._topics.log.topic} of {self._cluster.name} starts at offset {start}, and no"
+            f" intact snapshot of {self._topics.snapshots.topic} covers that",
+            advice="set coordination.topic to a new name and import the latest headrace state export",
+        )
+
+    async def write(self, state: LogState) -> SnapshotNote:
+        """Write a snapshot. Raises Unreachable, Refused."""
+        name = secrets.token_hex(_ID_BYTES)
+        largest = min(self._topics.largest_bytes - _KEY_BYTES, _LARGEST_PART)
+        stream = SnapshotStream(state, self._topics.log_id, largest)
+        for index, part in enumerate(stream.parts()):
+            await self._put([(part_key(name, index), part)])
+        await self._put([(end_key(name), stream.end())])
+        return SnapshotNote(state.next_offset, stream.size)
+
+    async def clean(self) -> None:
+        """Trim the log, and delete superseded snapshots, if two intact ones remain.
+
+        Reads the snapshots first: the log is the only other copy. Raises Unreachable, Refused.
+        """
+        shelf = await self._shelf()
+        before, keys = shelf.superseded(self._topics.log_id)
+        start, end = await log_range(self._cluster, self._topics.log)
+        intact = [one.next_offset for one in shelf.usable(self._topics.log_id, start, end)]
+        if before > start and sum(one >= before for one in intact) >= KEPT:
+            await self._trim(before)
+        for some in batches_of(keys, self._topics.largest_bytes // 4):
+            await self._put([(key, None) for key in some])
+
+    async def _trim(self, before: int) -> None:
+        """Delete the log before an offset. Logs a refusal: the log then only becomes longer."""
+        place = self._topics.log
+
+        async def attempt() -> None:
+            leader = self._cluster.leader(place)
+            if leader is None:
+                raise Unreachable(f"{place} of {self._cluster.name} has no leader")
+            code = await self._cluster.ask(delete_records(place, before), leader[0])
+            if code in TRANSIENT:
+                raise error_of(code, f"trimming {place}")
+            if code not in _TRIMMED:
+                right = f"Delete on topic {place.topic}"
+                raise self._cluster.error(code, f"trimming {place}", right)
+
+        try:
+            await self._cluster.patiently(attempt, topic=place.topic)
+        except HeadraceError as error:
+            _log.warning("cannot trim the coordination log, which becomes longer: %s", error)
+
+    async def _shelf(self) -> SnapshotShelf:
+        place, shelf = self._topics.snapshots, SnapshotShelf()
+        start, end = await log_range(self._cluster, place)
+        tail = LogTail(self._cluster, place, start)
+        while tail.position < end:
+            found = await self._cluster.patiently(tail.read, topic=place.topic)
+            for record in found.records:
+                shelf.add(record.key, record.value)
+            if not found.size:
+                break  # compacted up to the end
+        return shelf
+
+    async def _put(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        now_ms = self._cluster.loop.clock.now_ms()
+        batch = write_batch([Record(0, now_ms, key, value) for key, value in records], Codec.LZ4)
+        await write_patiently(self._cluster, self._topics.snapshots, batch)

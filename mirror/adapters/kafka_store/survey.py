@@ -1,0 +1,40 @@
+"""The store on Kafka as `headrace doctor` sees it, without a session."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import NamedTuple
+
+from mirror.adapters.kafka.access import usable_access
+from mirror.adapters.kafka.loop_thread import LoopThread
+from mirror.adapters.kafka_store.log_tail import log_range
+from mirror.adapters.kafka_store.session import coordination_cluster
+from mirror.adapters.kafka_store.topics import check_topics, missing_topics
+from mirror.adapters.settings import CoordinationSettings, KafkaCluster
+from mirror.client.event_loop import Loop
+
+
+class SharedStoreFacts(NamedTuple):
+    """Offsets of the log, and the least number of replicas of its topics. `missing`: topics that the first
+    instance creates; the other fields are then 0."""
+
+    missing: tuple[str, ...] = ()
+    start: int = 0
+    end: int = 0
+    replicas: int = 0
+
+
+def shared_store_facts(
+    loop: LoopThread, cluster: KafkaCluster, settings: CoordinationSettings, seconds: float
+) -> SharedStoreFacts:
+    """Check the topics of the store. Raises the errors of `check_topics`, and TimedOut."""
+    access = usable_access(cluster)
+
+    async def look(loop: Loop) -> SharedStoreFacts:
+        with closing(coordination_cluster(loop, cluster.bootstrap_servers, access, seconds)) as found:
+            if missing := await missing_topics(found, settings.topic):
+                return SharedStoreFacts(tuple(missing))
+            topics = await check_topics(found, settings.topic)
+            return SharedStoreFacts((), *await log_range(found, topics.log), topics.replicas)
+
+    return loop.ask(f"describing the coordination store at {cluster.bootstrap_servers}", seconds, look)

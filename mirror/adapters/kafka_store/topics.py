@@ -1,0 +1,150 @@
+"""The two topics of the store: created on first use, and checked whenever an instance starts to read.
+
+Acknowledged commands must survive the loss of a broker, and nothing but `DeleteRecords` may delete them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.adapters.settings import SNAPSHOT_SUFFIX
+from mirror.client.administration.creation import create_adjusted
+from mirror.client.cluster import Cluster
+from mirror.errors import ConfigError, Unreachable
+from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.codes import Code
+from mirror.protocol.control.cluster import replica_counts
+from mirror.protocol.control.topics import describe_each
+from mirror.wording import counted
+
+_REPLICAS: Final = 3
+"""Replicas of new topics, if the cluster has as many brokers."""
+_COMMON: Final = {"unclean.leader.election.enable": "false", "retention.ms": "-1", "retention.bytes": "-1"}
+_LOG: Final = {**_COMMON, "cleanup.policy": "delete", "segment.bytes": str(64 * 1024 * 1024)}
+_SNAPSHOTS: Final = {
+    **_COMMON,
+    "cleanup.policy": "compact",
+    "segment.bytes": str(64 * 1024 * 1024),
+    "segment.ms": str(3_600_000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_BEING_CREATED: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.LEADER_NOT_AVAILABLE)
+_BATCH_MARGIN: Final = 4 * 1024
+"""Bytes of a batch besides its records."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTopics:
+    """The checked topics.
+
+    `log_id`: topic id of the log, in hexadecimal digits; empty if the cluster has none. `largest_bytes`: size
+    of the records of a batch that both topics accept. `replicas`: least number of both.
+    """
+
+    log: TopicPartition
+    snapshots: TopicPartition
+    log_id: str
+    largest_bytes: int
+    replicas: int
+
+
+def _names(topic: str) -> dict[str, Mapping[str, str]]:
+    """Return the required settings of both topics."""
+    return {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
+
+
+async def missing_topics(cluster: Cluster, topic: str) -> Sequence[str]:
+    """Return the topics of the store that do not exist. Raises Unreachable."""
+    names = list(_names(topic))
+    await cluster.refresh(names)
+    return [name for name in names if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -> StoreTopics:
+    """Create missing topics, and check their settings.
+
+    `replication_factor`: of new topics; -1 for three, or as many as there are brokers. Raises as
+    `check_topics`.
+    """
+    for name in await missing_topics(cluster, topic):
+        await _create(cluster, name, _names(topic)[name], replication_factor)
+    return await check_topics(cluster, topic)
+
+
+async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
+    """Check both topics. Raises ConfigError for unsuitable settings, NotAuthorized, Refused, Unreachable."""
+    names = _names(topic)
+    await cluster.refresh(names)
+    for name in names:
+        _check_metadata(cluster, name)
+    described = await cluster.ask(describe_each(list(names)))
+    replicas = await cluster.ask(replica_counts(list(names)))
+    wrong, largest = [], []
+    for name, settings in names.items():
+        found = described[name]
+        if found.error in _BEING_CREATED or name not in replicas:
+            raise Unreachable(f"topic {name} of {cluster.name} is being created")
+        if found.error:
+            right = f"DescribeConfigs on topic {name}"
+            raise cluster.error(found.error, f"describing topic {name}", right, found.message)
+        values = {key: one.value for key, one in found.settings.items()}
+        wrong += list(_problems(name, values, settings, replicas[name], len(cluster.brokers)))
+        largest.append(int(values["max.message.bytes"]))
+    if wrong:
+        raise ConfigError(
+            f"the topics of the coordination store at {cluster.name} are unsuitable: {'; '.join(wrong)}",
+            advice="correct them with kafka-configs.sh or kafka-reassign-partitions.sh"
+            " (docs/coordination-store.md)",
+        )
+    return StoreTopics(
+        TopicPartition(topic, 0),
+        TopicPartition(f"{topic}{SNAPSHOT_SUFFIX}", 0),
+        cluster.topic_id(topic).hex(),
+        max(min(largest) - _BATCH_MARGIN, _BATCH_MARGIN),
+        min(replicas.values()),
+    )
+
+
+async def _create(cluster: Cluster, name: str, settings: Mapping[str, str], replication_factor: int) -> None:
+    replicas = replication_factor if replication_factor > 0 else min(_REPLICAS, len(cluster.brokers))
+    settings = {**settings, "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1)}
+    outcome, _ = await create_adjusted(cluster, TopicDescription(name, 1, settings=settings), replicas)
+    if outcome.error and outcome.error != Code.TOPIC_ALREADY_EXISTS:
+        right = f"Create on topic {name} or on the cluster"
+        raise cluster.error(outcome.error, f"creating topic {name}", right, outcome.message)
+
+
+def _check_metadata(cluster: Cluster, name: str) -> None:
+    """Raise unless the topic has one partition with a leader."""
+    topic = cluster.topics[name]
+    if topic.error in _BEING_CREATED:
+        raise Unreachable(f"topic {name} of {cluster.name} is being created")
+    if topic.error:
+        raise cluster.error(topic.error, f"metadata of topic {name}", f"Describe on topic {name}")
+    if len(topic.leaders) > 1:
+        raise ConfigError(
+            f"topic {name} of {cluster.name} has {counted(len(topic.leaders), 'partition')}, but the order of"
+            " commands requires one",
+            advice="set coordination.topic to a new name",
+        )
+
+
+def _problems(
+    name: str, values: Mapping[str, str], required: Mapping[str, str], replicas: int, brokers: int
+) -> Iterator[str]:
+    least = int(values["min.insync.replicas"])
+    if least > replicas:
+        yield (
+            f"{name} has {counted(replicas, 'replica')} but min.insync.replicas {least}, so nothing can be"
+            " written"
+        )
+    if replicas == 1 and brokers > 1:
+        yield f"{name} has one replica although the cluster has {brokers} brokers: set at least 2, better 3"
+    if replicas >= _REPLICAS and least == 1:
+        yield f"{name} has min.insync.replicas 1: set 2, or one failed broker can lose acknowledged changes"
+    for key in ("cleanup.policy", "unclean.leader.election.enable", "retention.ms", "retention.bytes"):
+        is_irrelevant = key.startswith("retention") and required["cleanup.policy"] == "compact"
+        if not is_irrelevant and values.get(key, required[key]) != required[key]:
+            yield f"{name} has {key} {values[key]}: set {required[key]}"

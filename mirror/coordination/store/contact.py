@@ -1,0 +1,66 @@
+"""Our own session with a shared log, judged by our own clock. Pure; times are monotonic seconds.
+
+Other instances may end the session one timeout after they saw its last heartbeat, hence not before one
+timeout after we sent the last heartbeat that we have read back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.model.nodes import SessionState
+
+HEARTBEATS: Final = 3
+"""Heartbeats within a session timeout."""
+_SUSPENDED_SHARE: Final = 2 / 3
+"""Silence after which the session is suspended, as a share of its timeout: a heartbeat is missing."""
+_MOST_PENDING: Final = 2
+"""Heartbeats that may wait for their own return; further ones would only wait behind these."""
+
+
+class SessionContact:
+    """Heartbeats of one session. The command that opens it counts as heartbeat 0, sent at `sent`."""
+
+    def __init__(self, timeout_seconds: float, sent: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._sent = {0: sent}
+        self._latest_sent = sent
+        self._number = 0
+        self.answered_at = sent
+        """Send time of the latest heartbeat that was read back."""
+        self.answer_seconds = 0.0
+        """Time from sending to reading back of that heartbeat."""
+
+    def next_heartbeat(self, now: float) -> int | None:
+        """Return the number of the heartbeat to be sent now, None if none is due."""
+        is_due = now - self._latest_sent >= self._timeout_seconds / HEARTBEATS
+        return self.send(now) if is_due and len(self._sent) < _MOST_PENDING else None
+
+    def send(self, now: float) -> int:
+        """Note a heartbeat that is sent now and return its number."""
+        self._number += 1
+        self._latest_sent = now
+        self._sent = {**self._sent, self._number: now}
+        return self._number
+
+    def read_back(self, number: int, now: float) -> None:
+        """Note that the log contains our heartbeats up to a number."""
+        sent = self._sent.get(number)
+        if sent is not None:
+            self.answered_at, self.answer_seconds = sent, now - sent
+        self._sent = {one: at for one, at in self._sent.items() if one > number}
+
+    def waited_seconds(self, now: float) -> float:
+        """Return the age of the oldest heartbeat that was not read back, 0 if there is none."""
+        return now - min(self._sent.values(), default=now)
+
+    def state(self, now: float) -> SessionState:
+        """Return the state of the session. A lost session stays lost: the caller opens another one."""
+        silence = now - self.answered_at
+        if silence >= self._timeout_seconds:
+            return SessionState.LOST
+        return (
+            SessionState.SUSPENDED
+            if silence >= self._timeout_seconds * _SUSPENDED_SHARE
+            else SessionState.CONNECTED
+        )

@@ -1,0 +1,69 @@
+"""State of the coordination store after a prefix of a shared log. Pure.
+
+Readers of the same log have equal states at equal offsets, whether they began at the start of the log or at a
+snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mirror.coordination.store.codec import decode_command
+from mirror.coordination.store.commands import Command, Result, SnapshotNote
+from mirror.coordination.store.machine import State, apply
+from mirror.coordination.store.parts import Unfinished, add_part, parse_part
+from mirror.errors import CorruptData, NewerFormat
+
+_NO_SNAPSHOT: Final = SnapshotNote(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """State before `next_offset`. `unfinished`: see `parts.py`. `foreign`: number of records that were no
+    commands. `snapshot`: latest note of a snapshot."""
+
+    state: State = field(default_factory=State)
+    unfinished: Unfinished = field(default_factory=dict)
+    next_offset: int = 0
+    foreign: int = 0
+    snapshot: SnapshotNote = _NO_SNAPSHOT
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedCommand:
+    """A command that the log contains completely. `writer` and `number`: see `CommandPart`."""
+
+    writer: bytes
+    number: int
+    command: Command
+    result: Result
+
+
+def apply_record(log: LogState, offset: int, record: bytes) -> tuple[LogState, AppliedCommand | None]:
+    """Apply the record at an offset; one that was applied before changes nothing.
+
+    Ignores foreign records. Raises NewerFormat for commands of a newer version, which cannot be skipped.
+    """
+    if offset < log.next_offset:
+        return log, None
+    log = replace(log, next_offset=offset + 1)
+    try:
+        part = parse_part(record)
+    except CorruptData:
+        return replace(log, foreign=log.foreign + 1), None
+    unfinished, encoded = add_part(log.unfinished, part, offset)
+    log = replace(log, unfinished=unfinished)
+    if encoded is None:
+        return log, None
+    try:
+        command = decode_command(encoded)
+    except CorruptData as error:
+        raise NewerFormat(
+            f"this version does not know the command at offset {offset} of the coordination log",
+            advice="upgrade this instance",
+        ) from error
+    state, result = apply(log.state, command)
+    snapshot = command if isinstance(command, SnapshotNote) else log.snapshot
+    log = replace(log, state=state, snapshot=snapshot)
+    return log, AppliedCommand(part.writer, part.number, command, result)

@@ -1,0 +1,114 @@
+"""Parts of commands: one record of a shared log each, as a broker limits the size of a record.
+
+    part = mark, u8 format, 16 bytes writer, u64 number, u16 index, u16 count, u32 crc32 of command, payload
+
+A writer numbers its commands and writes their parts in order. The last part decides the place of the command
+among those of other writers. An unfinished command is abandoned with the next command of its writer, or once
+`LONGEST_GAP` offsets lie between two parts: every reader decides that in the same way, wherever it began.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.errors import CorruptData, NewerFormat
+
+FORMAT: Final = 1
+LONGEST_GAP: Final = 10_000
+_MARK: Final = b"\x89HRc"
+_HEAD: Final = struct.Struct(">4sB16sQHHI")
+PART_OVERHEAD: Final = _HEAD.size
+_MOST_PARTS: Final = 2**16 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPart:
+    """One part. `writer`: 16 bytes chosen by the writing process; `number`: of the command, from 1."""
+
+    writer: bytes
+    number: int
+    index: int
+    count: int
+    checksum: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedCommand:
+    """The first parts of a command. `offset`: of the latest one."""
+
+    number: int
+    count: int
+    checksum: int
+    payloads: tuple[bytes, ...]
+    offset: int
+
+
+Unfinished = Mapping[bytes, UnfinishedCommand]
+"""Unfinished commands by writer."""
+
+
+def split_command(writer: bytes, number: int, command: bytes, largest: int) -> Iterator[bytes]:
+    """Yield the parts of an encoded command, of at most `largest` bytes each. Raises ValueError if it needs
+    too many."""
+    room = max(largest - PART_OVERHEAD, 1)
+    count = max(-(-len(command) // room), 1)
+    if count > _MOST_PARTS:
+        raise ValueError(f"a command of {len(command)} bytes does not fit into parts of {largest} bytes")
+    checksum = zlib.crc32(command)
+    for index in range(count):
+        head = _HEAD.pack(_MARK, FORMAT, writer, number, index, count, checksum)
+        yield head + command[index * room : (index + 1) * room]
+
+
+def parse_part(record: bytes) -> CommandPart:
+    """Parse a record. Raises CorruptData for foreign ones and NewerFormat."""
+    if len(record) < _HEAD.size or not record.startswith(_MARK):
+        raise CorruptData("a record of the coordination log is not a command")
+    _, version, writer, number, index, count, checksum = _HEAD.unpack_from(record)
+    if version > FORMAT:
+        raise NewerFormat(
+            f"the coordination log has commands of format {version}, this version supports up to {FORMAT}",
+            advice="upgrade this instance",
+        )
+    if index >= count:
+        raise CorruptData("a record of the coordination log is malformed")
+    return CommandPart(writer, number, index, count, checksum, record[_HEAD.size :])
+
+
+def add_part(unfinished: Unfinished, part: CommandPart, offset: int) -> tuple[Unfinished, bytes | None]:
+    """Add a part at an offset of the log. Return the unfinished commands, and the command that it completes.
+
+    A repeated part changes nothing. Any other part out of order abandons the command of its writer.
+    """
+    known = unfinished.get(part.writer)
+    following = _following(known, part, offset)
+    if following is not None and following is known:
+        return unfinished, None
+    others = {writer: one for writer, one in unfinished.items() if writer != part.writer}
+    if following is None:
+        return others, None
+    if len(following.payloads) < following.count:
+        return {**others, part.writer: following}, None
+    command = b"".join(following.payloads)
+    return others, command if zlib.crc32(command) == following.checksum else None
+
+
+def _following(known: UnfinishedCommand | None, part: CommandPart, offset: int) -> UnfinishedCommand | None:
+    """Return the command of a writer with a further part, None if that is none of its command."""
+    same = known is not None and (known.number, known.count, known.checksum) == (
+        part.number,
+        part.count,
+        part.checksum,
+    )
+    if known is None or not same or offset - known.offset > LONGEST_GAP:
+        first = UnfinishedCommand(part.number, part.count, part.checksum, (part.payload,), offset)
+        return first if part.index == 0 else None
+    if part.index == len(known.payloads):
+        return replace(known, payloads=(*known.payloads, part.payload), offset=offset)
+    is_repeated = part.index < len(known.payloads) and known.payloads[part.index] == part.payload
+    return known if is_repeated else None

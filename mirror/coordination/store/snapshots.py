@@ -1,0 +1,202 @@
+"""Snapshots of a shared log as records of a compacted topic. Pure.
+
+A snapshot has an id, parts under the keys `ID/0`, `ID/1`…, and an end under `ID/end`, which is written last.
+Only the end makes it complete. Several writers can write snapshots at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from mirror.coordination.store.codec import decode_state, encode_state, join_records, split_records
+from mirror.coordination.store.commands import SnapshotNote
+from mirror.coordination.store.log_state import LogState
+from mirror.coordination.store.parts import UnfinishedCommand
+from mirror.errors import CorruptData, NewerFormat
+
+FORMAT: Final = 1
+KEPT: Final = 2
+"""Complete snapshots that are kept: if the latest is damaged, the one before and the log behind it remain."""
+_END: Final = "end"
+
+
+class SnapshotEnd(NamedTuple):
+    """Content of the end of a snapshot. `log`: id of the log; `next_offset`: see `LogState`."""
+
+    log: str
+    next_offset: int
+    parts: int
+    size: int
+    checksum: int
+
+
+def part_key(snapshot: str, index: int) -> bytes:
+    """Return the key of a part."""
+    return f"{snapshot}/{index}".encode()
+
+
+def end_key(snapshot: str) -> bytes:
+    """Return the key of the end of a snapshot."""
+    return f"{snapshot}/{_END}".encode()
+
+
+class SnapshotStream:
+    """Parts of a snapshot, of at most `largest` bytes, and then its end."""
+
+    def __init__(self, state: LogState, log: str, largest: int) -> None:
+        self._state = state
+        self._log = log
+        self._largest = largest
+        self._parts = self._checksum = 0
+        self.size = 0
+        """Size of the parts so far in bytes."""
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the parts, once."""
+        pending = bytearray()
+        for record in _encoded(self._state):
+            pending += record
+            while len(pending) >= self._largest:
+                yield self._counted(bytes(pending[: self._largest]))
+                del pending[: self._largest]
+        if pending:
+            yield self._counted(bytes(pending))
+
+    def end(self) -> bytes:
+        """Return the end, after all parts."""
+        content = [FORMAT, self._log, self._state.next_offset, self._parts, self.size, self._checksum]
+        return json.dumps(content).encode()
+
+    def _counted(self, part: bytes) -> bytes:
+        self._parts += 1
+        self.size += len(part)
+        self._checksum = zlib.crc32(part, self._checksum)
+        return part
+
+
+def _encoded(log: LogState) -> Iterator[bytes]:
+    for writer, one in sorted(log.unfinished.items()):
+        head = [writer.hex(), one.number, one.count, one.checksum, one.offset, len(one.payloads)]
+        yield join_records([json.dumps(head).encode(), *one.payloads])
+    yield join_records([b"", json.dumps(log.foreign).encode()])
+    for record in encode_state(log.state):
+        yield join_records([record])
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Records of a snapshot so far."""
+
+    parts: dict[int, bytes] = field(default_factory=dict)
+    end: SnapshotEnd | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.end is not None and len(self.parts) >= self.end.parts
+
+
+class SnapshotShelf:
+    """All snapshots of a topic, from its records in order."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, _Collected] = {}
+        self._keys: dict[str, set[bytes]] = {}
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Add a record; a value of None deletes. Ignores foreign records. Raises NewerFormat."""
+        name, _, which = (key or b"").decode(errors="replace").rpartition("/")
+        if not name or not (which == _END or (which.isascii() and which.isdecimal())):
+            return
+        keys = self._keys.setdefault(name, set())
+        found = self._found.setdefault(name, _Collected())
+        if value is None:
+            keys.discard(key or b"")
+            if which == _END:
+                found.end = None
+            else:
+                found.parts.pop(int(which), None)
+            if not keys:
+                del self._keys[name], self._found[name]
+            return
+        keys.add(key or b"")
+        if which == _END:
+            found.end = _parse_end(value)
+            self._release()
+        else:
+            found.parts[int(which)] = value
+
+    def _release(self) -> None:
+        """Drop the contents of complete snapshots that later ones have replaced; their keys stay known."""
+        for name, _ in self._complete()[KEPT:]:
+            self._found[name].parts.clear()
+
+    def _complete(self) -> list[tuple[str, SnapshotEnd]]:
+        """Return the complete snapshots in descending order of offset."""
+        complete = [(name, one.end) for name, one in self._found.items() if one.end and one.is_complete]
+        return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
+
+    def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
+        """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
+        of offset."""
+        for name, found in self._complete():
+            if found.log == log and start <= found.next_offset <= end:
+                try:
+                    yield _decode(self._found[name], found)
+                except CorruptData:
+                    continue
+
+    def superseded(self, log: str) -> tuple[int, list[bytes]]:
+        """Return the offset to which the log can be trimmed, and the keys of snapshots that can be deleted.
+
+        Keeps `KEPT` complete snapshots of the log, and unfinished ones that were begun after the older of
+        these.
+        """
+        ends = [(name, one) for name, one in self._complete() if one.log == log][:KEPT]
+        kept = {name for name, _ in ends}
+        if len(ends) < KEPT:
+            return 0, []
+        oldest = min(kept, key=list(self._keys).index)
+        before = list(self._keys)[: list(self._keys).index(oldest)]
+        complete = {name for name, one in self._found.items() if one.end is not None}
+        dropped = [name for name in self._keys if name not in kept and (name in before or name in complete)]
+        keys = [key for name in dropped for key in sorted(self._keys[name])]
+        return ends[-1][1].next_offset, keys
+
+
+def _parse_end(value: bytes) -> SnapshotEnd | None:
+    try:
+        version, *content = json.loads(value)
+        if isinstance(version, int) and version > FORMAT:
+            raise NewerFormat(
+                f"the coordination store has a snapshot of format {version}, this version supports up to"
+                f" {FORMAT}",
+                advice="upgrade this instance",
+            )
+        log, *numbers = content
+        next_offset, parts, size, checksum = (int(number) for number in numbers)
+        return SnapshotEnd(str(log), next_offset, parts, size, checksum)
+    except (ValueError, TypeError):
+        return None
+
+
+def _decode(found: _Collected, end: SnapshotEnd) -> LogState:
+    """Read a snapshot. Raises CorruptData."""
+    try:
+        content = b"".join(found.parts[index] for index in range(end.parts))
+        if (len(content), zlib.crc32(content)) != (end.size, end.checksum):
+            raise CorruptData("a snapshot of the coordination store does not match its checksum")
+        records = split_records(content)
+        unfinished: dict[bytes, UnfinishedCommand] = {}
+        while head := next(records):
+            writer, number, count, checksum, offset, length = json.loads(head)
+            payloads = tuple(next(records) for _ in range(length))
+            unfinished[bytes.fromhex(writer)] = UnfinishedCommand(number, count, checksum, payloads, offset)
+        foreign: Any = json.loads(next(records))
+        note = SnapshotNote(end.next_offset, end.size)
+        return LogState(decode_state(records), unfinished, end.next_offset, int(foreign), note)
+    except (ValueError, KeyError, TypeError, StopIteration, RuntimeError) as error:
+        raise CorruptData("a snapshot of the coordination store is malformed") from error
