@@ -7,7 +7,7 @@ An endpoint declares its specific errors as `responses=problems(404, 409)`. Erro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
@@ -223,7 +223,7 @@ class RecordAnswer:
     @classmethod
     def of(cls, record: DataclassInstance, **fields: Any) -> Self:
         """Return the response for a value of the domain. `fields`: further ones, or with other values."""
-        kind: type[Any] = cls
+        kind: Hashable = cls
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
 
