@@ -20,8 +20,17 @@ ROOT: Final = Path(__file__).parents[1]
 MODULES: Final = sorted((ROOT / "mirror").rglob("*.py"))
 SIZED: Final = ("mirror/client/", "mirror/instance/", "mirror/lane/", "mirror/replication/", "mirror/worker/")
 """Packages whose classes are limited in size."""
-LANE: Final = "LiveLane"
-PARTS: Final = ("Lane", "LiveLane", "TransactionState")
+LANE: Final = "Lane"
+PARTS: Final = (
+    "Lane",
+    "LaneRead",
+    "FetchSize",
+    "LaneQueue",
+    "LaneOwnership",
+    "TransactionState",
+    "LaneProgress",
+    "LaneObservation",
+)
 """Classes whose fields are those of a lane."""
 MUTATORS: Final = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add", "discard", "sort")
@@ -86,7 +95,7 @@ def fields_of(name: str) -> set[str]:
         if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
             found |= {part.target.id} if "ClassVar" not in ast.unparse(part.annotation) else set()
         elif isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "__slots__":
-            found |= {one.value for one in ast.walk(part.value) if isinstance(one, ast.Constant)}
+            found |= {str(one.value) for one in ast.walk(part.value) if isinstance(one, ast.Constant)}
     if found:
         return found
     for store in (one for one in ast.walk(node) if isinstance(one, ast.Attribute)):
@@ -101,6 +110,7 @@ def field_types(name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in reversed(lineage(name)):
         for node in ast.walk(kinds()[one].node):
+            pairs: list[tuple[ast.expr, ast.expr]]
             if isinstance(node, ast.AnnAssign):
                 pairs = [(node.target, node.annotation)]
             elif isinstance(node, ast.Assign):
@@ -190,7 +200,7 @@ class _Changes:
 
     def _attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.value, ast.Name) and node.value.id in PARTS:
-            self.calls.add((node.value.id, node.attr))  # such as `LiveLane.shed`, passed as a function
+            self.calls.add((node.value.id, node.attr))  # such as `Lane.shed`, passed as a function
             return
         kind = self.kind_of(node.value)
         if not kind:
@@ -199,15 +209,15 @@ class _Changes:
             self._change(node)
         elif node.attr in methods_of(kind):
             self.calls.add((kind, node.attr))
-            if isinstance(node.value, ast.Attribute) and mutates(kind, node.attr):
+            if isinstance(node.value, ast.Attribute) and kind not in PARTS and mutates(kind, node.attr):
                 self._change(node.value)
 
     def _change(self, node: ast.Attribute) -> None:
-        """Record a change of the field, and of the field that holds the object."""
+        """Record a change of the field, and of the field that holds an object which is no part of a lane."""
         kind = self.kind_of(node.value)
         if kind:
             self.found.add((_owner_of(kind, node.attr), node.attr))
-            if isinstance(node.value, ast.Attribute):
+            if isinstance(node.value, ast.Attribute) and kind not in PARTS:
                 self._change(node.value)
 
 
@@ -296,6 +306,13 @@ def booleans() -> set[Changed]:
         if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
         if target.attr in fields_of(name)
         if isinstance(value, ast.Constant) and isinstance(value.value, bool)
+    } | {
+        (name, node.target.id)
+        for name in PARTS
+        if name in kinds()
+        for node in kinds()[name].node.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if ast.unparse(node.annotation) == "bool"
     }
 
 
