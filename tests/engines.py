@@ -13,13 +13,13 @@ from confluent_kafka import TopicPartition as Place
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
+from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from tests.fakes.broker.contents import Seen
 from tests.kafka_data import Record
@@ -65,11 +65,11 @@ class EngineUnderTest:
         self.engine = BatchEngine(self.context)
 
     @property
-    def lanes(self) -> Mapping[LaneKey, LiveLane]:
+    def lanes(self) -> Mapping[LaneKey, Lane]:
         """Lanes by key."""
-        return self.engine.runner.lanes
+        return self.engine.lanes.by_key
 
-    def lane(self, topic: str, partition: int = 0, destination: str = "") -> LiveLane:
+    def lane(self, topic: str, partition: int = 0, destination: str = "") -> Lane:
         """Return one lane of any group; give the destination topic if there are several copies."""
         (lane,) = [
             one
@@ -108,7 +108,7 @@ class EngineUnderTest:
         def there() -> bool:
             lanes = [self.lane(topic, number, destination) for number in range(len(offsets))]
             return all(
-                lane.checkpoint >= offset and not lane.is_in_transaction
+                lane.checkpoint >= offset and not lane.ownership.is_in_transaction
                 for lane, offset in zip(lanes, offsets, strict=True)
             )
 
@@ -137,8 +137,8 @@ class EngineUnderTest:
     def describe(self) -> str:
         """Return the state of the lanes for messages of failed assertions."""
         return "; ".join(
-            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
-            f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
+            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.read.high_watermark}"
+            f" (in flight {lane.queue.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
             for key, lane in self.lanes.items()
         )
 
@@ -272,9 +272,9 @@ def check_copy(
     return total
 
 
-def check_map(lane: LiveLane, here: Sequence[Seen], there: Sequence[Seen]) -> None:
+def check_map(lane: Lane, here: Sequence[Seen], there: Sequence[Seen]) -> None:
     """Check that offsets translate in both directions, and that the ledger is balanced."""
     for one, two in zip(here, there, strict=True):
-        assert lane.offset_map.forward(one.offset) == (two.offset, "exact")
-        assert lane.offset_map.backward(two.offset) == (one.offset, "exact")
-    assert lane.ledger.is_balanced
+        assert lane.progress.offset_map.forward(one.offset) == (two.offset, "exact")
+        assert lane.progress.offset_map.backward(two.offset) == (one.offset, "exact")
+    assert lane.progress.ledger.is_balanced

@@ -1,43 +1,58 @@
-"""Path of one plain batch through the engine, from the fetch response to its durable checkpoint.
+"""Files of the product that a batch or a request passes through, traced on fakes.
 
-An engine copies a batch between fake clusters while every function of `mirror` entered is recorded. Functions
-entered in every round, even if nothing has arrived (timers, polls), are omitted.
+python -m tests.walk            print the walk of a batch, from its Fetch response to its durable checkpoint
+python -m tests.walk create     print the walk of a creation, from the REST request to the running lanes
+
+Every file of the product is listed in which a function is entered, except those entered in every round even
+if nothing has arrived (timers, polls). A return is a change to a file that was left before.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
-import mirror
+from mirror.model.topics import TopicDescription
 from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.site import Site, a_body
 
-_ROOM: Final = Path(mirror.__file__).parent
+ROOT: Final = Path(__file__).parents[1]
+WINGS: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
 _WARM_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 0.05
 _QUIET_ROUNDS: Final = 20
+_QUIET_TICKS: Final = 6
 _RECORDS: Final = 50
 
 
 class Visit(NamedTuple):
-    """Entered function. `file` is relative to `mirror`; `lines`: length of the function."""
+    """Entered function. `file` is relative to the repository; `lines`: length of the function."""
 
     file: str
     function: str
     lines: int
 
 
+class Length(NamedTuple):
+    """Length of a walk: files, their lines as a whole, and returns to a file left before."""
+
+    files: int
+    lines: int
+    returns: int
+
+
 def lines_of(file: str) -> int:
-    """Return the number of lines of a file of `mirror`."""
-    return len((_ROOM / file).read_text(encoding="utf-8").splitlines())
+    """Return the number of lines of a file."""
+    return len((ROOT / file).read_text(encoding="utf-8").splitlines())
 
 
-def stays(visits: tuple[Visit, ...]) -> list[str]:
+def stays(visits: Sequence[Visit]) -> list[str]:
     """Return the files in the order entered, without consecutive repeats."""
     files: list[str] = []
     for visit in visits:
@@ -46,31 +61,86 @@ def stays(visits: tuple[Visit, ...]) -> list[str]:
     return files
 
 
+def length_of(visits: Sequence[Visit]) -> Length:
+    """Return the length of a walk."""
+    files = stays(visits)
+    distinct = set(files)
+    return Length(len(distinct), sum(map(lines_of, distinct)), len(files) - len(distinct))
+
+
+class _Tracer:
+    """Recorder of the functions of the product that are entered, on all threads started from now on."""
+
+    def __init__(self) -> None:
+        self._entered: list[Visit] | None = None
+        self._files: dict[str, str] = {}
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Trace this thread and new ones meanwhile."""
+        before = sys.getprofile()
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(before)
+
+    def entered_by(self, run: Callable[[], object]) -> list[Visit]:
+        """Return what `run` enters, without the functions that the tests call themselves."""
+        entered = self._entered = list[Visit]()
+        try:
+            run()
+        finally:
+            self._entered = None
+        return entered
+
+    def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
+        entered, code, caller = self._entered, frame.f_code, frame.f_back
+        if entered is None or event != "call" or caller is None or code.co_name.startswith("<"):
+            return
+        file = self._file(code)
+        if file.startswith(WINGS) and not self._file(caller.f_code).startswith("tests/"):
+            entered.append(Visit(file, code.co_qualname, _length(code)))
+
+    def _file(self, code: CodeType) -> str:
+        """Return the file relative to the repository, empty outside of it."""
+        name = self._files.get(code.co_filename)
+        if name is None:
+            path = Path(code.co_filename)
+            is_ours = path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / ".venv")
+            name = self._files[code.co_filename] = str(path.relative_to(ROOT)) if is_ours else ""
+        return name
+
+
 @cache
-def walk() -> tuple[Visit, ...]:
+def walk_of_batch() -> tuple[Visit, ...]:
     """Return everything that a plain batch enters, in order."""
-    fakes = MirroredFakes()
-    fakes.make_topic("t")
-    fakes.write("t", 0, _RECORDS)
-    fakes.start("t")
-    fakes.run_to("t", _RECORDS)
-    fakes.run(_WARM_SECONDS)
-    always: set[Visit] = set()
-    quiet = 0
-    while quiet < _QUIET_ROUNDS:
-        asked = _requests(fakes)
-        entered = _entered_by(lambda: fakes.run(_ROUND_SECONDS))
-        if _requests(fakes) == asked and not any(one.function.endswith("._on_answer") for one in entered):
-            always.update(entered)
-            quiet += 1
-    fakes.write("t", _RECORDS, _RECORDS)
+    tracer = _Tracer()
+    with tracer.installed():
+        fakes = MirroredFakes()
+        fakes.make_topic("t")
+        fakes.write("t", 0, _RECORDS)
+        fakes.start("t")
+        fakes.run_to("t", _RECORDS)
+        fakes.run(_WARM_SECONDS)
+        always: set[Visit] = set()
+        quiet = 0
+        while quiet < _QUIET_ROUNDS:
+            asked = _requests(fakes)
+            entered = tracer.entered_by(lambda: fakes.run(_ROUND_SECONDS))
+            if _requests(fakes) == asked and not any(one.function.endswith("._on_answer") for one in entered):
+                always.update(entered)
+                quiet += 1
+        fakes.write("t", _RECORDS, _RECORDS)
 
-    def copied() -> None:
-        fakes.run_to("t", 2 * _RECORDS)
-        fakes.run(_ROUND_SECONDS)  # the response of the progress topic
+        def copied() -> None:
+            fakes.run_to("t", 2 * _RECORDS)
+            fakes.run(_ROUND_SECONDS)  # the response of the progress topic
 
-    found = tuple(one for one in _entered_by(copied) if one not in always)
-    fakes.close()
+        found = tuple(one for one in tracer.entered_by(copied) if one not in always)
+        fakes.close()
     return found
 
 
@@ -78,26 +148,40 @@ def _requests(fakes: MirroredFakes) -> int:
     return sum(len(cluster.server.requests) for cluster in (fakes.source, fakes.target))
 
 
-def _entered_by(run: Callable[[], None]) -> list[Visit]:
-    """Return functions of `mirror` that the engine enters, excluding direct calls by the test."""
-    entered: list[Visit] = []
+@cache
+def walk_of_creation() -> tuple[Visit, ...]:
+    """Return everything that the creation of a datastream enters, in order."""
+    tracer = _Tracer()
+    with tracer.installed():
+        site = Site()
+        site.source.topics["u"] = TopicDescription("u", 2)
+        site.create("first")
+        always: set[Visit] = set()
+        for _ in range(_QUIET_TICKS):
+            always.update(tracer.entered_by(site.tick))
 
-    def note(frame: FrameType, event: str, _argument: Any) -> None:
-        code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(str(_ROOM)) or code.co_name.startswith("<"):
-            return
-        caller = frame.f_back
-        if caller is not None and caller.f_code.co_filename.startswith(str(_ROOM)):
-            file = str(Path(code.co_filename).relative_to(_ROOM))
-            entered.append(Visit(file, code.co_qualname, _length(code)))
+        body = a_body("second", source={"cluster": "source", "topics": "u"})
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return entered
+        def create() -> None:
+            answer = site.client.post("/v1/datastreams", json=body)
+            assert answer.status_code == 201, answer.text
+            site.tick()
+
+        return tuple(one for one in tracer.entered_by(create) if one not in always)
+
+
+WALKS: Final = {"batch": walk_of_batch, "create": walk_of_creation}
+
+
+def described(visits: Sequence[Visit]) -> str:
+    """Return the walk as text: each file with its lines and the first function entered, then the length."""
+    first: dict[str, Visit] = {}
+    for visit in visits:
+        first.setdefault(visit.file, visit)
+    width = max(map(len, first))
+    rows = [f"{one.file:{width}}  {lines_of(one.file):4}  {one.function}" for one in first.values()]
+    length = length_of(visits)
+    return "\n".join([*rows, f"{length.files} files, {length.lines} lines, {length.returns} returns"])
 
 
 def _length(code: CodeType) -> int:
@@ -105,35 +189,17 @@ def _length(code: CodeType) -> int:
     return max(lines) - code.co_firstlineno + 1
 
 
-class Step(NamedTuple):
-    """One row of the map: the function that owns the batch, and the functions it calls."""
-
-    file: str
-    function: str
-    beside: tuple[str, ...]
-
-
-def steps() -> list[Step]:
-    """Return the map of docs/data-plane/batch-path.md."""
-    page = (_ROOM.parent / "docs/data-plane/batch-path.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \d+ \| `(.+?)` \| `(.+?)` \| .* \|(.*)\|$", page, re.MULTILINE)
-    return [Step(file, function, tuple(re.findall(r"`(.+?)`", beside))) for file, function, beside in rows]
+def main(arguments: Sequence[str]) -> int:
+    """Print a walk; return the exit code."""
+    name = arguments[0] if arguments else "batch"
+    if len(arguments) > 1 or name not in WALKS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with redirect_stdout(sys.stderr):  # for the log
+        text = described(WALKS[name]())
+    print(text)
+    return 0
 
 
-class Length(NamedTuple):
-    """Length of a path. `lines`: of the functions entered; `file_lines`: of their files.
-
-    `returns`: number of returns to a file left before.
-    """
-
-    files: int
-    lines: int
-    file_lines: int
-    returns: int
-
-
-def length_of(files: list[str]) -> Length:
-    """Return the length of a path through these files, in this order."""
-    entered = sum(visit.lines for visit in {*walk()} if visit.file in files)
-    distinct = set(files)
-    return Length(len(distinct), entered, sum(map(lines_of, distinct)), len(files) - len(distinct))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

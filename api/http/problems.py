@@ -12,7 +12,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -223,7 +223,7 @@ class RecordAnswer:
     @classmethod
     def of(cls, record: DataclassInstance, **fields: Any) -> Self:
         """Return the response for a value of the domain. `fields`: further ones, or with other values."""
-        kind: Hashable = cls
+        kind = cast(Hashable, cls)
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
 

@@ -1,25 +1,11 @@
-"""Path of a plain batch through the engine: each function entered, and the length of the path."""
+"""Files of the product that a batch, and the creation of a datastream, pass through."""
 
 from __future__ import annotations
 
-from tests.walk import length_of, stays, steps, walk
+from tests.walk import WALKS, described
 
 
 def main() -> None:
-    """Print the path and its length."""
-    file = ""
-    for visit in walk():
-        if visit.file != file:
-            file = visit.file
-            print(file)
-        print(f"    {visit.function}")
-    print()
-    for label, files in (
-        ("the map", [step.file for step in steps()]),
-        ("all files entered", stays(walk())),
-    ):
-        length = length_of(files)
-        print(
-            f"{label}: {length.files} files, {length.lines} lines of functions that are entered"
-            f" ({length.file_lines} of the files), {length.returns} returns to a file left before"
-        )
+    """Print each walk and its length."""
+    for name, walk in WALKS.items():
+        print(f"{name}\n\n{described(walk())}\n")

@@ -53,6 +53,10 @@ PER_BATCH: Final = (
     "mirror/lane/memory",
     "mirror/lane/offset_map",
     "mirror/lane/out_batch",
+    "mirror/lane/parts/observation",
+    "mirror/lane/parts/ownership",
+    "mirror/lane/parts/queue",
+    "mirror/lane/parts/read",
     "mirror/lane/progress",
     "mirror/replication/channels/read_plan",
     "mirror/lane/rules",
@@ -65,7 +69,6 @@ PER_BATCH: Final = (
     "mirror/replication/channels/sender",
     "mirror/replication/handlers/ack_handler",
     "mirror/replication/handlers/fetch_handler",
-    "mirror/replication/live_lane",
 )
 """Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)

@@ -168,6 +168,10 @@ class Loop:
         self._advance(number, coroutine, done)
         return done
 
+    async def see_through(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to completion that must not be interrupted, even if the caller is."""
+        return await self.spawn(coroutine)
+
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run coroutines concurrently and return the results in order.
 

@@ -2,6 +2,9 @@
 
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
 
+A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
+The methods here are the steps that concern several parts.
+
 Invariants: batches are sent in source order with consecutive sequences; at most five are in flight, one until
 the destination has accepted the first of an identity (brokers accept any first sequence of an unknown
 producer, so a second batch could overtake a failed first); the ledger covers acknowledged items without gaps.
@@ -13,114 +16,72 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from mirror.errors import DataLossDetected
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.counters import LaneCounters
+from mirror.lane.flow import TokenBucket
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
-from mirror.lane.lifecycle import LaneState, Pause
+from mirror.lane.lifecycle import InHand, Intent, LaneState, Lifecycle, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.out_batch import FoundRecords, Item, OutBatch, RejectedBatch
-from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
-from mirror.lane.rules import RoutingRules
+from mirror.lane.out_batch import FoundRecords, OutBatch
+from mirror.lane.parts.channels import Reader, Writer
+from mirror.lane.parts.observation import LaneObservation
+from mirror.lane.parts.ownership import LaneOwnership
+from mirror.lane.parts.queue import LaneQueue
+from mirror.lane.parts.read import LaneRead
+from mirror.lane.progress import Contents, LaneProgress
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.datastreams.policy import OnLoss
 from mirror.model.movement.append_times import AppendTimes
-from mirror.model.movement.excuses import ExcusedLane
+from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
+from mirror.protocol.fetch import FetchPosition
 
 MOST_IN_FLIGHT: Final = 5
 """Brokers remember the last five batches of a producer; more in flight could not be deduplicated."""
+_DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
 
 
 class Lane:
-    """State of one partition. No I/O; driven by `mirror.replication`."""
+    """State of one partition. No I/O; driven by `mirror.replication`.
+
+    Only `LaneRunner` writes `lifecycle`; its `turn` is the generation of the lane: work begun in an earlier
+    one is void. `target`: destination partition. `found`: stored progress that has been read but not compared
+    with the clusters yet. `dirty`: the progress has changed since it was stored. `size_cap`: batch size limit
+    learned from rejections despite the topic's settings.
+    """
 
     __slots__ = (
-        "bytes_in_hand",
-        "caught_up",
-        "caught_up_ms",
-        "counters",
-        "delivered_ms",
+        "contents",
         "dirty",
-        "excused",
-        "foreign_records",
-        "gaps",
-        "high_watermark",
-        "identity",
-        "in_flight",
-        "is_clean",
-        "is_established",
-        "is_held",
-        "ledger",
-        "life",
-        "log_start",
-        "offset_map",
-        "owned_from",
-        "owner",
-        "pause",
-        "position",
+        "found",
+        "lifecycle",
+        "observed",
+        "ownership",
+        "progress",
         "queue",
-        "restart_ms",
-        "rules",
-        "sent",
-        "sequence",
-        "source",
+        "read",
+        "reader",
+        "size_cap",
         "spec",
-        "stable_offset",
-        "state",
-        "stored",
-        "target_cluster",
-        "target_id",
-        "target_loss",
-        "target_next",
-        "times",
-        "totals",
-        "trouble",
-        "waiting",
+        "target",
+        "writer",
     )
 
-    def __init__(self, spec: LaneSpec) -> None:
+    def __init__(self, spec: LaneSpec, fetch_bytes: int = 0, buckets: tuple[TokenBucket, ...] = ()) -> None:
         self.spec = spec
-        self.state = LaneState.STARTING
-        self.rules = RoutingRules()
-        self.ledger = Ledger(0)
-        self.offset_map = OffsetMap()
-        self.source = SourceIdentity()
-        self.target_id, self.target_cluster = b"", ""
-        self.restart_ms = spec.restart_ms
-        self.is_clean = self.is_established = self.dirty = False
-        self.life = 0
-        self.gaps: list[str] = []
-        self.target_loss = ""
-        """Description of a loss at the destination, until it is decided to continue after it."""
-        self.owner: Owner | None = None
-        """Producer id and epoch that last wrote the progress in memory."""
-        self.owned_from: int | None = None
-        self.stored: Version | None = None
-        """The stored record last loaded or written."""
-        self.pause: Pause | None = None
-        self.position = 0
-        self.high_watermark = self.stable_offset = self.log_start = -1
-        self.queue: list[Item] = []  # lists: an empty deque takes 760 bytes, and most lanes are idle
-        self.sent: list[Item] = []
-        self.in_flight = self.bytes_in_hand = self.sequence = 0
-        self.identity: ProducerStamp | None = None
-        self.is_held = False
-        """True while unsent batches wait for the end or the beginning of a transaction."""
-        self.trouble: RejectedBatch | None = None
-        self.times = AppendTimes()
-        self.delivered_ms = self.caught_up_ms = -1
-        """Append time of the newest record at the destination, and wall time at which the lane had last read
-        every readable record of the source."""
-        self.caught_up = 0
-        """See `LaneProgress`, as for `owned_from`."""
-        self.excused: ExcusedLane | None = None
-        """Records excluded from the latency, until the lane has caught up."""
-        self.waiting = (-1, -1)
-        """Source offset and timestamp of the first batch that was dropped, to be fetched again."""
-        self.foreign_records = 0
-        self.target_next: int | None = None
-        """Destination offset of the next batch if no other producer writes there; None if unknown."""
-        self.counters = LaneCounters()
-        self.totals: LaneCounters | None = None
+        self.target = TopicPartition(spec.destination_topic, spec.key.partition.partition)
+        self.lifecycle = Lifecycle()
+        self.read = LaneRead(fetch_bytes, buckets)
+        self.queue = LaneQueue()
+        self.ownership = LaneOwnership()
+        self.progress = LaneProgress(Ledger(0), OffsetMap(), restart_ms=spec.restart_ms)
+        self.contents = Contents.UNREAD
+        self.dirty = False
+        self.found: LaneProgress | None = None
+        self.reader: Reader[Lane] | None = None
+        self.writer: Writer[Lane] | None = None
+        self.size_cap: int | None = None
+        self.observed = LaneObservation()
 
     @property
     def key(self) -> LaneKey:
@@ -130,122 +91,146 @@ class Lane:
     @property
     def checkpoint(self) -> int:
         """Source offset that is safe to resume from."""
-        return self.ledger.next
+        return self.progress.ledger.next
 
     @property
-    def is_drained(self) -> bool:
-        """True if the lane has no items."""
-        return not self.queue and not self.sent
+    def state(self) -> LaneState:
+        """State of the lifecycle."""
+        return self.lifecycle.state
 
     @property
-    def readable_end(self) -> int:
-        """End of the readable records in the last response: before an open transaction, if read_committed."""
-        return self.stable_offset if self.rules.read_committed else self.high_watermark
+    def intent(self) -> Intent | None:
+        """Pending transition."""
+        return self.lifecycle.intent
 
-    def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
-        """Update the end offsets of the source from a response."""
-        if self.high_watermark >= 0 and self.position >= self.readable_end:
-            self.caught_up_ms = now_ms  # no record beyond our position was known until now
-            if self.excused is not None and self.excused.end < 0:
-                self.excused.end = self.position
-                self._end_excuse()
-        self.high_watermark, self.stable_offset = high_watermark, stable_offset
+    @property
+    def pause(self) -> Pause | None:
+        """Current or upcoming pause."""
+        return self.lifecycle.pause
 
-    def excuse(self, patience_ms: int, now_ms: int) -> None:
-        """Exclude the lane's backlog at its start from the latency, for at most that time."""
-        if self.spec.excuse.name:
-            self.excused = ExcusedLane(self.spec.excuse.as_of(now_ms), patience_ms)
+    @property
+    def turn(self) -> int:
+        """Generation."""
+        return self.lifecycle.turn
 
-    def _end_excuse(self) -> None:
-        """End the exclusion once every record that existed when the lane caught up is delivered."""
-        if (excused := self.excused) is not None and 0 <= excused.end <= self.checkpoint:
-            self.excused, self.caught_up = None, excused.excuse.name
+    @property
+    def may_drain(self) -> bool:
+        """Return whether the lane still sends its queued batches."""
+        return self.intent in _DRAINS
 
-    def restore(self, progress: LaneProgress) -> None:
-        """Resume from stored progress."""
-        self.ledger = progress.ledger
-        self.offset_map = progress.offset_map
-        self.source = progress.source
-        self.target_id, self.target_cluster = progress.target_id, progress.target_cluster
-        self.restart_ms = max(progress.restart_ms, self.spec.restart_ms)
-        self.is_clean = progress.clean
-        self.life = progress.life
-        self.gaps = progress.gaps
-        self.target_loss = progress.target_loss
-        self.target_next = progress.target_next
-        self.owner, self.owned_from = progress.owner, progress.owned_from
-        self.stored = progress.version
-        self.caught_up = max(progress.caught_up, self.caught_up)
-        if self.excused is not None and self.excused.excuse.name <= self.caught_up:
-            self.excused = None
-        self.position = progress.next_offset
-        self.dirty = False
-
-    def begin_elsewhere(self) -> None:
-        """Reset all but the producer id's owner: the stored progress is of another destination."""
-        self.ledger, self.offset_map = Ledger(0), OffsetMap()
-        self.source = SourceIdentity()
-        self.target_id, self.target_next, self.target_cluster = b"", None, ""
-        self.owned_from = None
-        self.life, self.gaps, self.target_loss = 0, [], ""
-        self.position = -1
-
-    def begin(self, position: int) -> None:
-        """Start a ledger and a map at this source offset; earlier offsets are not covered."""
-        self.ledger = Ledger(position)
-        self.offset_map = OffsetMap()
-        self.position = position
-        self.dirty = True
-
-    def progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
-        return LaneProgress(
-            self.ledger,
-            self.offset_map,
-            self.source,
-            self.target_id,
-            self.target_next,
-            clean,
-            self.life,
-            self.pause.to_json() if self.pause else None,
-            self.gaps,
-            self.target_loss,
-            self.spec.destination_topic,
-            self.target_cluster,
-            self.restart_ms,
-            self.owner,
-            caught_up=self.caught_up,
-            owned_from=self.owned_from,
-        )
-
-    def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Take the items of a router that started at our position. `began_at`: start of their reception."""
-        self.position = router.position
-        if 0 <= router.leader_epoch != self.source.leader_epoch:
-            self.source = replace(self.source, leader_epoch=router.leader_epoch)
-        for item in router.items:
-            if isinstance(item, OutBatch):
-                item.fetched_at = now
-                item.began_at = now if began_at is None else began_at
-                item.appended = self.times.span(item.first_offset, item.next_offset - 1)
-                self.bytes_in_hand += len(item.batch)
-            self.queue.append(item)
-        self._pass_over()
-
-    def lose(self, upto: int, sentence: str) -> None:
-        """Skip lost source offsets up to `upto`; a new leader epoch may have begun there."""
-        self.queue.append(SkippedOffsets(OffsetClass.LOST, self.position, upto))
-        self.position = upto
-        self.source = replace(self.source, leader_epoch=-1)
-        self.gaps.append(sentence)
-        self._pass_over()
+    @property
+    def may_read(self) -> bool:
+        """Return whether the lane is copying with no pending intent."""
+        return self.state is LaneState.COPYING and self.intent is None
 
     @property
     def may_send(self) -> bool:
         """True if another batch may be in flight."""
-        if self.identity is None or self.trouble is not None:
+        queue, ownership = self.queue, self.ownership
+        if ownership.identity is None or queue.trouble is not None:
             return False
-        return self.in_flight < (MOST_IN_FLIGHT if self.is_established else 1)
+        return queue.in_flight < (MOST_IN_FLIGHT if ownership.is_established else 1)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether stored progress has been read."""
+        return self.contents is not Contents.UNREAD
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether the progress in memory is invalid."""
+        return self.contents is Contents.BROKEN
+
+    @property
+    def is_fenced(self) -> bool:
+        """Return whether another owner has taken the lane for good, so its state must not be stored."""
+        return self.pause is not None and self.pause.lasting
+
+    @property
+    def in_hand(self) -> InHand:
+        """State of the held batches, which decides whether the intent can be carried out."""
+        queue, ownership = self.queue, self.ownership
+        return InHand(
+            queue.in_flight > 0,
+            queue.is_drained,
+            queue.trouble is not None,
+            ownership.is_in_transaction,
+            self.is_fenced or self.is_broken or ownership.has_failed_transaction,
+        )
+
+    @property
+    def halting_loss(self) -> DataLossDetected | None:
+        """Error for records lost by the destination; None if the policy is to continue."""
+        loss = self.progress.target_loss
+        if not loss or self.spec.policy.on_loss is not OnLoss.HALT:
+            return None
+        advice = (
+            "copy everything again with headrace datastream restart-from, or accept the gap with"
+            " on_loss = continue"
+        )
+        return DataLossDetected(loss, advice=advice)
+
+    def fetch_position(self, leader_epoch: int, share: int) -> FetchPosition:
+        """Return the position and size of the next fetch. `share`: bytes of a response for this lane."""
+        read, source = self.read, self.progress.source
+        return FetchPosition(leader_epoch, read.position, source.leader_epoch, read.size.of_share(share))
+
+    def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
+        """Update the end offsets of the source from a response."""
+        read = self.read
+        if read.high_watermark >= 0 and read.position >= read.readable_end:
+            read.caught_up_ms = now_ms  # no record beyond our position was known until now
+            if read.excused is not None and read.excused.end < 0:
+                read.excused.end = read.position
+                self._end_excuse()
+        read.high_watermark, read.stable_offset = high_watermark, stable_offset
+
+    def hear_end(self, end: int, now_ms: int, now: float, requested_at: float) -> None:
+        """Record the end offset for a lane that is not fetching, requested at `requested_at` and received at
+        `now` (monotonic seconds)."""
+        read = self.read
+        self.note_end(max(read.high_watermark, end), end, now_ms)
+        read.answered_at = now
+        if not read.rules.read_committed:  # otherwise more records may have been appended
+            read.times.record_end(end, requested_at, now, now_ms, self.checkpoint)
+
+    def _end_excuse(self) -> None:
+        """End the exclusion once every record that existed when the lane caught up is delivered."""
+        if (excused := self.read.excused) is not None and 0 <= excused.end <= self.checkpoint:
+            self.read.excused, self.progress.caught_up = None, excused.excuse.name
+
+    def load(self, stored: LaneProgress | None) -> None:
+        """Restore the lane from stored progress, or start without any."""
+        self.contents = Contents.LOADED
+        if stored is None:
+            self.progress.clean = True
+            self.read.position = -1
+        else:
+            self.restore(stored)
+            self.found = stored
+            self.ownership.needs_fence = not stored.clean
+
+    def restore(self, stored: LaneProgress) -> None:
+        """Resume from stored progress."""
+        read, caught_up = self.read, max(stored.caught_up, self.progress.caught_up)
+        restart_ms = max(stored.restart_ms, self.spec.restart_ms)
+        self.progress = replace(stored, restart_ms=restart_ms, caught_up=caught_up)
+        if read.excused is not None and read.excused.excuse.name <= caught_up:
+            read.excused = None
+        read.position = stored.next_offset
+        self.dirty = False
+
+    def stored_progress(self, *, clean: bool = False) -> LaneProgress:
+        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
+        pause = self.pause.to_json() if self.pause else None
+        return self.progress.to_store(clean, pause, self.spec.destination_topic)
+
+    def begin(self, position: int) -> None:
+        """Start a ledger and a map at this source offset; earlier offsets are not covered."""
+        self.progress.ledger = Ledger(position)
+        self.progress.offset_map = OffsetMap()
+        self.read.position = position
+        self.dirty = True
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
         """Continue at a position that may be behind, as the source is another log or has diverged.
@@ -254,109 +239,97 @@ class Lane:
         the record before `position`, -1 if unknown.
         """
         self.drop()
-        self.life += 1
-        self.gaps.append(sentence)
-        self.ledger = Ledger(position)
-        if not self.source.topic_id:  # a recreated topic looks the same, but its leader epochs start over
-            self.rules = self.rules.without_refusals()
-        self.waiting, self.times = (-1, -1), AppendTimes()
-        if same_log:
-            self.offset_map.rewind(position)
-        else:
-            self.offset_map = OffsetMap()
-        before = self.source if same_log else SourceIdentity()
-        self.source = SourceIdentity(before.topic_id, leader_epoch, before.cluster_id)
-        self.position = position
+        read, progress = self.read, self.progress
+        if not progress.source.topic_id:  # a recreated topic looks the same, but leader epochs start over
+            read.rules = read.rules.without_refusals()
+        read.waiting, read.times = (-1, -1), AppendTimes()
+        progress.begin_life(position, sentence, same_log=same_log, leader_epoch=leader_epoch)
+        read.position = position
         self.dirty = True
 
-    def pass_marker(self) -> None:
-        """Account for the marker of our own transaction after the mirrored records."""
-        if self.target_next is not None:
-            self.target_next += 1
+    def begin_target(self, sentence: str) -> None:
+        """Start over in a new destination log that has no mirrored records.
 
-    @property
-    def target_end(self) -> int:
-        """Offset that the end of the destination log must have reached, unless records were lost."""
-        return max(self.offset_map.target_end or 0, self.target_next or 0)
+        A former owner may have written to it without storing progress. The log knows no producer yet, so it
+        accepts any first sequence: a second batch could overtake a rejected first one.
+        """
+        self.ownership.is_established = False
+        self.progress.begin_target(sentence)
 
-    def lose_target(self, first: int) -> None:
-        """Record that the destination lost its records from that offset on."""
-        lost = f"{first} to {self.target_end - 1}"
-        self.target_loss = f"the destination lost offsets {lost} of {self.key.partition}"
-        self.gaps.append(self.target_loss)
-        self.offset_map.forget_targets(first)
+    def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
+        """Take the items of a router that started at our position. `began_at`: start of their reception."""
+        read, queue, source = self.read, self.queue, self.progress.source
+        read.position = router.position
+        if 0 <= router.leader_epoch != source.leader_epoch:
+            self.progress.source = replace(source, leader_epoch=router.leader_epoch)
+        for item in router.items:
+            if isinstance(item, OutBatch):
+                item.fetched_at = now
+                item.began_at = now if began_at is None else began_at
+                item.appended = read.times.span(item.first_offset, item.next_offset - 1)
+                queue.bytes_in_hand += len(item.batch)
+            queue.unsent.append(item)
+        self._pass_over()
+
+    def lose(self, upto: int, sentence: str) -> None:
+        """Skip lost source offsets up to `upto`; a new leader epoch may have begun there."""
+        self.queue.unsent.append(SkippedOffsets(OffsetClass.LOST, self.read.position, upto))
+        self.read.position = upto
+        self.progress.source = replace(self.progress.source, leader_epoch=-1)
+        self.progress.gaps.append(sentence)
+        self._pass_over()
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
         """Account for records found at the destination, in source order from the checkpoint on."""
-        for stretch in found:
-            if isinstance(stretch, SkippedOffsets):
-                self.ledger.pass_over(stretch)
-            else:
-                source, target, count = stretch
-                self.ledger.enter_batch(((source, count),), ())
-                self.offset_map.add(source, target, count)
-        self.position = self.ledger.next
-        self.target_next, self.owned_from = target_next, None
+        self.progress.find(found, target_next)
+        self.read.position = self.checkpoint
         self.dirty = True
-
-    @property
-    def is_settled(self) -> bool:
-        """True if everything that was ever sent is acknowledged."""
-        if self.in_flight or self.trouble is not None:
-            return False
-        return not any(
-            isinstance(item, OutBatch) and not item.acknowledged and item.is_stamped
-            for item in [*self.sent, *self.queue]
-        )
 
     def next_to_send(self) -> OutBatch | None:
         """Return the next batch, stamped with our identity, or None. A resent batch is unchanged."""
-        if self.identity is None or not self.may_send:
+        queue, identity = self.queue, self.ownership.identity
+        if identity is None or not self.may_send:
             return None
-        while self.queue:
-            item = self.queue[0]
-            if self.is_held and isinstance(item, OutBatch) and not item.is_stamped:
+        while queue.unsent:
+            item = queue.unsent[0]
+            if queue.is_held and isinstance(item, OutBatch) and not item.is_stamped:
                 return None
-            self.sent.append(self.queue.pop(0))
+            queue.sent.append(queue.unsent.pop(0))
             if isinstance(item, OutBatch) and not item.acknowledged:
-                self._send(item, self.identity)
+                self._send(item, identity)
                 return item
         return None
 
     def _send(self, outgoing: OutBatch, identity: ProducerStamp) -> None:
+        ownership = self.ownership
         if not outgoing.is_stamped:
-            outgoing.sequence = self.sequence
-            self.sequence = next_sequence(self.sequence, outgoing.count)
+            outgoing.sequence = ownership.sequence
+            ownership.sequence = next_sequence(ownership.sequence, outgoing.count)
             stamp(outgoing.batch, outgoing.attributes, identity, outgoing.sequence)
             outgoing.is_stamped = True
         outgoing.outstanding = True
-        self.in_flight += 1
+        self.queue.in_flight += 1
 
     def acknowledge(self, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
         """Record that the destination has stored the batch at `target`."""
+        read, queue = self.read, self.queue
         outgoing.outstanding = False
         outgoing.acknowledged = True
         outgoing.target = target
-        self.in_flight -= 1
-        self.is_established = True
-        self.counters.delivered(outgoing, now_ms, now, self.times, self.excused)
-        newest_ms = self.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
-        self.delivered_ms = max(self.delivered_ms, newest_ms)
-        self.bytes_in_hand -= len(outgoing.batch)
+        queue.in_flight -= 1
+        self.ownership.is_established = True
+        observed = self.observed
+        observed.counters.delivered(outgoing, now_ms, now, read.times, read.excused)
+        newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
+        observed.delivered_ms = max(observed.delivered_ms, newest_ms)
+        queue.bytes_in_hand -= len(outgoing.batch)
         outgoing.free()
         self._settle()
         self._end_excuse()
 
-    def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. Once `maybe_stored`, a batch stays so, even if refused."""
-        outgoing.outstanding = False
-        outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
-        self.in_flight -= 1
-
     def requeue(self) -> None:
         """Move unacknowledged batches back to the queue, in order. Requires that none is outstanding."""
-        assert self.in_flight == 0, "a batch could overtake one in flight"
-        self.queue, self.sent, self.trouble = self.sent + self.queue, [], None
+        self.queue.requeue()
         self._pass_over()
 
     def drop(self) -> None:
@@ -364,87 +337,78 @@ class Lane:
 
         Sequences continue at the first dropped batch; if one may be stored, a new identity is required.
         """
-        assert self.in_flight == 0, "the destination may still read from these buffers"
-        self._note_waiting()
-        for item in reversed(self.sent + self.queue):
+        assert self.queue.in_flight == 0, "the destination may still read from these buffers"
+        queue = self.queue
+        self.read.note_waiting(queue.first)
+        for item in reversed(queue.sent + queue.unsent):
             if isinstance(item, OutBatch) and not item.acknowledged:
                 if item.is_stamped:
-                    self.sequence = item.sequence
+                    self.ownership.sequence = item.sequence
                 item.free()
-        self.queue, self.sent, self.bytes_in_hand = [], [], 0
-        if self.position >= 0:  # a lane without a position keeps none
-            self.position = self.ledger.next
-        self.trouble = None
+        queue.empty()
+        if self.read.position >= 0:  # a lane without a position keeps none
+            self.read.position = self.checkpoint
 
     def shed(self) -> None:
         """Drop unsent items; they are fetched again later."""
-        unsent = [item for item in self.queue if isinstance(item, OutBatch) and not item.is_stamped]
-        if unsent:
-            self.waiting = unsent[0].first_offset, unsent[0].first_timestamp
-            while True:
-                item = self.queue.pop()
-                if isinstance(item, OutBatch):
-                    self.bytes_in_hand -= len(item.batch)
-                    self.position = item.first_offset
-                    item.free()
-                    if item is unsent[0]:
-                        return
+        first = self.queue.shed()
+        if first is not None:
+            self.read.note_waiting(first)
+            self.read.position = first.first_offset
 
-    def _note_waiting(self) -> None:
-        for item in (*self.sent, *self.queue):
-            if isinstance(item, OutBatch) and not item.acknowledged:
-                self.waiting = item.first_offset, item.first_timestamp
-                return
+    def free_all(self) -> None:
+        """Drop all held batches, for a lane that failed unexpectedly and is loaded again.
+
+        Buffers of requests in flight are released with their responses.
+        """
+        self.read.note_waiting(self.queue.first)
+        items = self.queue.empty()
+        self.queue.in_flight = 0
+        for item in items:
+            if isinstance(item, OutBatch):
+                item.forget()
 
     def identify(self, identity: ProducerStamp) -> None:
         """Set a new identity; sequences start at 0, and queued batches are stamped again."""
-        self.identity = identity
+        ownership, progress = self.ownership, self.progress
+        ownership.identity = identity
         owner = identity.producer_id, identity.epoch
-        if owner != self.owner:
-            self.owner, self.owned_from = owner, None
-        self.sequence = 0
-        self.is_established = False
-        for item in self.queue:
+        if owner != progress.owner:
+            progress.owner, progress.owned_from = owner, None
+        ownership.sequence = 0
+        ownership.is_established = False
+        for item in self.queue.unsent:
             if isinstance(item, OutBatch):
                 item.is_stamped = False
 
-    def take_counters(self) -> LaneCounters:
-        """Return the sums since the last call."""
-        taken = self.counters
-        if taken.batches or taken.fetched_parts:
-            self.counters = LaneCounters()
-            self.totals = self.totals or LaneCounters()
-            self.totals.add(taken)
-        return taken
+    def disown(self) -> None:
+        """Require fencing before the next batch, because unknown batches may be in flight."""
+        self.lay_down()
+        self.ownership.needs_fence = True
+
+    def lay_down(self) -> ProducerStamp | None:
+        """Stop writing under the current identity and return it; drop the progress of an open transaction."""
+        if self.ownership.is_in_transaction and not self.is_broken:
+            self.contents = Contents.UNREAD
+        return self.ownership.lay_down(self.progress.version)
 
     def _pass_over(self) -> None:
-        if not self.sent:
-            while self.queue and (isinstance(self.queue[0], SkippedOffsets) or self.queue[0].acknowledged):
-                self.sent.append(self.queue.pop(0))
-            if self.sent:
+        queue = self.queue
+        if not queue.sent:
+            queue.skip()
+            if queue.sent:
                 self._settle()
 
     def _settle(self) -> None:
-        while self.sent:
-            item = self.sent[0]
+        sent, progress = self.queue.sent, self.progress
+        while sent:
+            item = sent[0]
             if isinstance(item, OutBatch):
                 if not item.acknowledged:
                     return
-                self._enter(item)
+                self.observed.foreign_records += progress.enter(item, self.key.partition)
             else:
-                self.ledger.pass_over(item)
-            self.sent.pop(0)
+                progress.ledger.pass_over(item)
+            sent.pop(0)
             self.dirty = True
         self._pass_over()
-
-    def _enter(self, outgoing: OutBatch) -> None:
-        self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
-        target = outgoing.target
-        if target < self.target_end:
-            self.lose_target(target)
-        elif self.target_next is not None and target > self.target_next:
-            self.foreign_records += target - self.target_next
-        self.target_next = target + outgoing.count
-        for first, count in outgoing.runs:
-            self.offset_map.add(first, target, count)
-            target += count

@@ -8,14 +8,17 @@ in the same batch as the main record that refers to it, so they are always consi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Final
 
 from mirror.errors import CorruptData, NewerFormat, UnexpectedCluster
-from mirror.lane.ledger import Ledger
+from mirror.lane.ledger import Ledger, SkippedOffsets
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
+from mirror.lane.out_batch import FoundRecords, OutBatch
 from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.topics import TopicPartition
 
 FORMAT: Final = 1
 _GREATEST: Final = 2**63 - 1
@@ -26,6 +29,16 @@ Owner = tuple[int, int]
 Version = tuple[str, int, int]
 """Identity of a stored record of a lane: (engine that wrote it, epoch ms, next offset). The engine is empty
 in records of versions that did not store it."""
+
+
+class Contents(IntEnum):
+    """Validity of a lane's progress in memory."""
+
+    UNREAD = 0
+    """Stored progress has to be read first."""
+    LOADED = 1
+    BROKEN = 2
+    """A step failed halfway, so the progress is invalid and must not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,102 @@ class LaneProgress:
     def next_offset(self) -> int:
         """The checkpoint."""
         return self.ledger.next
+
+    @property
+    def target_end(self) -> int:
+        """Offset that the end of the destination log must have reached, unless records were lost."""
+        return max(self.offset_map.target_end or 0, self.target_next or 0)
+
+    def begin_elsewhere(self) -> None:
+        """Reset all but the producer id's owner, as this state is of another destination."""
+        self.ledger, self.offset_map = Ledger(0), OffsetMap()
+        self.source = SourceIdentity()
+        self.target_id, self.target_next, self.target_cluster = b"", None, ""
+        self.owned_from = None
+        self.life, self.gaps, self.target_loss = 0, [], ""
+
+    def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
+        """Start a new ledger at `position`; keep the map before it, and the source, if it is the same log."""
+        self.life += 1
+        self.gaps.append(sentence)
+        self.ledger = Ledger(position)
+        if same_log:
+            self.offset_map.rewind(position)
+        else:
+            self.offset_map = OffsetMap()
+        before = self.source if same_log else SourceIdentity()
+        self.source = SourceIdentity(before.topic_id, leader_epoch, before.cluster_id)
+
+    def begin_target(self, sentence: str) -> None:
+        """Start over in a new destination log that has no mirrored records."""
+        self.gaps.append(sentence)
+        self.offset_map = OffsetMap()
+        self.target_id, self.target_loss, self.owned_from = b"", "", None
+        if self.target_next is not None:
+            self.target_next = 0
+
+    def pass_marker(self) -> None:
+        """Account for the marker of our own transaction after the mirrored records."""
+        if self.target_next is not None:
+            self.target_next += 1
+
+    def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
+        """Account for records found at the destination, in source order from the checkpoint on."""
+        for stretch in found:
+            if isinstance(stretch, SkippedOffsets):
+                self.ledger.pass_over(stretch)
+            else:
+                source, target, count = stretch
+                self.ledger.enter_batch(((source, count),), ())
+                self.offset_map.add(source, target, count)
+        self.target_next, self.owned_from = target_next, None
+
+    def lose_target(self, first: int, place: TopicPartition) -> None:
+        """Record that the destination lost the records from that offset on. `place`: at the source."""
+        lost = f"{first} to {self.target_end - 1}"
+        self.target_loss = f"the destination lost offsets {lost} of {place}"
+        self.gaps.append(self.target_loss)
+        self.offset_map.forget_targets(first)
+
+    def enter(self, outgoing: OutBatch, place: TopicPartition) -> int:
+        """Account for an acknowledged batch of the partition `place`. Return the number of offsets before it
+        that other producers have written."""
+        target, foreign = outgoing.target, 0
+        self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
+        if target < self.target_end:
+            self.lose_target(target, place)
+        elif self.target_next is not None and target > self.target_next:
+            foreign = target - self.target_next
+        self.target_next = target + outgoing.count
+        for first, count in outgoing.runs:
+            self.offset_map.add(first, target, count)
+            target += count
+        return foreign
+
+    def to_store(self, clean: bool, pause: Mapping[str, Any] | None, target_topic: str) -> LaneProgress:
+        """Return the form to store, which shares ledger and map."""
+        return LaneProgress(
+            self.ledger,
+            self.offset_map,
+            self.source,
+            self.target_id,
+            self.target_next,
+            clean,
+            self.life,
+            pause,
+            self.gaps,
+            self.target_loss,
+            target_topic,
+            self.target_cluster,
+            self.restart_ms,
+            self.owner,
+            caught_up=self.caught_up,
+            owned_from=self.owned_from,
+        )
+
+    def note_sealed(self, upto: int) -> None:
+        """Record that the first runs of the map are stored in chunks."""
+        self.offset_map.sealed = max(self.offset_map.sealed, upto)
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
         """Return whether this state is about copying to this topic since that restart.

@@ -1,5 +1,5 @@
 """Replication engine of a worker process: copies partitions between two clusters.
 
 `lane/` and `protocol/` decide, `client/` talks to brokers. Read `engine.py` first (the interface to the
-worker), then `context.py`, `live_lane.py` and `channels/`, where batches enter and leave.
+worker), then `context.py`, `lanes/` and `channels/`, where batches enter and leave.
 """

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 from time import process_time
 from typing import Final
 
+from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import (
     ANSWERED,
     LaneEvent,
@@ -33,7 +35,7 @@ from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import StallReporter
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
@@ -62,28 +64,31 @@ _CLOSING_STEP: Final = 0.02
 class BatchEngine:
     """A copy engine for use by one thread; all waiting happens in `step`. Owns the context and closes it.
 
-    `runner` manages the lanes, `checkpoints` stores their progress.
+    `lanes` is the registry of lanes, `runner` changes their state, `checkpoints` stores their progress.
     """
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
-        self.runner = LaneRunner(context, TransactionManager)
-        self._quotas = QuotaWatch(self.runner)
-        self._ends = EndWatch(self.runner)
-        self._pacer = pacer = ReadPacer(self.runner, self._quotas)
-        rejections = Rejections(self.runner)
-        producer_ids = ProducerIdManager(self.runner, pacer)
-        self._fetch_handler = FetchHandler(self.runner, pacer, producer_ids, rejections)
-        ack_handler = AckHandler(self.runner, pacer, rejections)
-        self._startup = LaneStartup(self.runner, self._fetch_handler, ack_handler)
-        self.checkpoints = Checkpoints(self.runner)
-        self._stalls = StallReporter(self.runner)
+        self.lanes = lanes = LaneRegistry(context)
+        self.runner = runner = LaneRunner(context, lanes, partial(TransactionManager, context, lanes))
+        self._transactions = runner.transactions
+        self._lane_log = lanes.log
+        self._quotas = QuotaWatch(context, lanes)
+        self._ends = EndWatch(context, lanes)
+        self._pacer = pacer = ReadPacer(context, lanes, runner, self._quotas)
+        rejections = Rejections(context, lanes, runner)
+        producer_ids = ProducerIdManager(context, lanes, runner, pacer)
+        self._fetch_handler = FetchHandler(context, lanes, runner, pacer, producer_ids, rejections)
+        ack_handler = AckHandler(context, lanes, runner, pacer, rejections)
+        self._startup = LaneStartup(context, lanes, runner, self._fetch_handler, ack_handler)
+        self.checkpoints = Checkpoints(context, lanes, runner)
+        self._stalls = StallReporter(context, lanes, runner)
         self._positions = Positions(RetentionBook(context).of)
-        self._deadlines = DeadlineWatch(self.runner, pacer, self._positions.of)
+        self._deadlines = DeadlineWatch(context, lanes, runner, pacer, self._positions.of)
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
-        self._measured: list[LiveLane] = []  # lanes of the last measurements
+        self._measured: list[Lane] = []  # lanes of the last measurements
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -93,30 +98,31 @@ class BatchEngine:
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Start copying these lanes from their checkpoints. Running lanes are not affected."""
         for spec in specs:
-            if (known := self.runner.lanes.get(spec.key)) is not None:
-                known.watch.forget()
+            if (known := self.lanes.by_key.get(spec.key)) is not None:
+                known.observed.watch.forget()
                 continue
             try:
                 self._start(spec)
             except Exception as error:  # noqa: BLE001 - the other lanes start
                 _log.exception("cannot start lane %s", spec.key.partition)
-                self.runner.events.append(LanePaused(spec.key, f"cannot start: {error!r}"))
+                self.lanes.report(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
         """Stop fetching, drain and checkpoint these lanes. A `LaneStopped` event reports the end of each."""
         for key in keys:
-            lane = self.runner.lanes.get(key)
+            lane = self.lanes.by_key.get(key)
             if lane is None:
-                self.runner.events.append(LaneStopped(key, None))
+                self.lanes.report(LaneStopped(key, None))
             else:
                 self.runner.guard(lane, self.runner.stop)
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.buckets(spec)
-        lane = LiveLane(spec, self._context.fetch_bytes(buckets), buckets)
+        lane = Lane(spec, self._context.fetch_bytes(buckets), buckets)
         patience_ms = int(self._context.settings.catch_up_seconds * 1000)
-        lane.excuse(patience_ms, self._context.clock.now_ms())
-        self.runner.take(lane)
+        lane.read.excuse(spec.excuse, patience_ms, self._context.clock.now_ms())
+        lane.observed.started_at = self._context.loop.now()
+        self.lanes.add(lane)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Set the combined bytes per second of each datastream group.
@@ -124,25 +130,25 @@ class BatchEngine:
         Groups without an entry have no quota.
         """
         changed = self._context.share_quotas(shares)
-        for lane in [one for key, one in self.runner.lanes.items() if key.group in changed]:
+        for lane in [one for key, one in self.lanes.by_key.items() if key.group in changed]:
             buckets = self._context.shared_buckets(lane.spec)
-            lane.limit(self._context.fetch_bytes(buckets), buckets)
+            lane.read.limit(self._context.fetch_bytes(buckets), buckets)
             self.runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
         """Copy until an event has happened to a lane, or until `timeout_seconds` have passed."""
-        runner, loop = self.runner, self._context.loop
+        lanes, loop = self.lanes, self._context.loop
         now = loop.now()
         until = now + timeout_seconds
         while True:
             self._startup.pump()
             self._fetch_handler.begin_round()
-            loop.run_once(0.0 if runner.events else until - now)
+            loop.run_once(0.0 if lanes.events else until - now)
             now = loop.now()
-            if now >= self._next_tick or runner.stopping:
+            if now >= self._next_tick or lanes.stopping:
                 self._tick(now)
-            if runner.events or now >= until:
-                return runner.take_events()
+            if lanes.events or now >= until:
+                return lanes.take_events()
 
     def _tick(self, now: float) -> None:
         self._next_tick = now + _TICK_SECONDS
@@ -151,13 +157,13 @@ class BatchEngine:
             self.checkpoints.hurry(cluster)
         self.runner.probe(self._context.clock.now_ms())
         self._fetch_handler.hanging.pump(now)
-        self.runner.transactions.pump(now)
+        self._transactions.pump(now)
         self.checkpoints.pump(now)
         self._stalls.pump(now)
-        self.runner.log.pump(now)
+        self._lane_log.pump(now)
         self._quotas.pump(now)
         self._deadlines.pump(now)
-        for source in self.runner.sources.values():
+        for source in self.lanes.sources.values():
             source.check(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
@@ -173,17 +179,17 @@ class BatchEngine:
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         found: list[MirrorMetric] = []
         self._measured = []
-        for lane in self.runner.lanes.values():
+        for lane in self.lanes.by_key.values():
             if (one := self._metric(lane, when)) is not None:
                 found.append(one)
                 self._measured.append(lane)
-        self._ends.look(filter(lacks_end, self.runner.lanes.values()))
+        self._ends.look(filter(lacks_end, self.lanes.by_key.values()))
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
         """Return the latest measurements with backlog ages as they count against objectives."""
         return [
-            one if lane.excused is None else counted_metric(lane.excused, one)
+            one if lane.read.excused is None else counted_metric(lane.read.excused, one)
             for lane, one in zip(self._measured, metrics, strict=True)
         ]
 
@@ -206,11 +212,13 @@ class BatchEngine:
 
     def timestamp_offsets(self) -> Sequence[int]:
         """Return the offset of producers' clocks, in ms, of the lanes in the latest measurements."""
-        return [lane.times.offset_ms for lane in self._measured]
+        return [lane.read.times.offset_ms for lane in self._measured]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the overdue responses of the lanes in the latest measurements."""
-        return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}
+        return {
+            lane.key: lane.observed.overdue for lane in self._measured if lane.observed.overdue != ANSWERED
+        }
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """Return the seconds of broker throttling (KIP-219) since the last call, by cluster."""
@@ -226,14 +234,14 @@ class BatchEngine:
     def _oldest_request(self) -> float:
         """Return the due time of the oldest outstanding request to any broker, infinity if there is none."""
         oldest_requests = [
-            channel.unanswered_since() for part in self.runner.sources.values() for channel in part.channels
+            channel.unanswered_since() for part in self.lanes.sources.values() for channel in part.channels
         ]
         oldest_requests += [
-            channel.unanswered_since() for part in self.runner.sinks.values() for channel in part.channels
+            channel.unanswered_since() for part in self.lanes.sinks.values() for channel in part.channels
         ]
         return min(oldest_requests, default=inf)
 
-    def _metric(self, lane: LiveLane, when: MeasurementInterval) -> MirrorMetric | None:
+    def _metric(self, lane: Lane, when: MeasurementInterval) -> MirrorMetric | None:
         try:
             return take_metric(lane, when)
         except Exception as error:  # noqa: BLE001 - the other lanes are measured
@@ -243,18 +251,18 @@ class BatchEngine:
     def reports(self) -> list[LaneReport]:
         """Return a report of every lane that has not stopped."""
         now = self._context.loop.now()
-        return [report_of(lane, now) for lane in self.runner.lanes.values()]
+        return [report_of(lane, now) for lane in self.lanes.by_key.values()]
 
     def sums(self) -> LaneSums:
         """Return the sums over all lanes that have not stopped; much faster than `reports`."""
-        return sums_of(self.runner.lanes.values())
+        return sums_of(self.lanes.by_key.values())
 
     def take_final_reports(self) -> list[LaneReport]:
         """Return final reports of lanes stopped since the last call.
 
         Empty unless the engine's identity keeps reports.
         """
-        return self.runner.take_final()
+        return self.lanes.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
         """Drain and checkpoint all lanes until the deadline, then close all connections. Idempotent."""
@@ -262,16 +270,16 @@ class BatchEngine:
             return ()
         until = self._context.loop.now() + deadline_seconds
         events: list[LaneEvent] = []
-        self.stop_lanes(tuple(self.runner.lanes))
-        while self.runner.lanes and self._context.loop.now() < until:
+        self.stop_lanes(tuple(self.lanes.by_key))
+        while self.lanes.by_key and self._context.loop.now() < until:
             events.extend(self.step(_CLOSING_STEP))
         self._is_closed = True
         shown = self._context.loop.spawn(self.checkpoints.commit_last_groups())
         while not shown.is_done and self._context.loop.now() < until:
             self._context.loop.run_once(_CLOSING_STEP)
-        for source in self.runner.sources.values():
+        for source in self.lanes.sources.values():
             source.close()
-        for sink in self.runner.sinks.values():
+        for sink in self.lanes.sinks.values():
             sink.close()
         self._context.close()
         return events

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final
 
 from mirror.client.cluster import Cluster
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.progress import SourceIdentity
 from mirror.lane.rules import LARGEST_BATCH, MergeRule, Refusal, RoutingRules
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from mirror.protocol import produce
 from mirror.protocol.control.topics import TopicSetting, describe_settings
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from mirror.replication.transforms import load_transforms
 
@@ -77,58 +77,58 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
     )
 
 
-def learn_cap(lane: LiveLane, size: int) -> None:
+def learn_cap(lane: Lane, size: int) -> None:
     """Reduce the batch size to half of `size`, which the destination rejected regardless of its settings."""
     lane.size_cap = max(size // 2, _LEAST_BATCH)
 
 
-def forget_cap(lane: LiveLane) -> None:
+def forget_cap(lane: Lane) -> None:
     """Reset the learned batch size, as the destination's settings may have changed."""
     lane.size_cap = None
 
 
-def open_refused(lane: LiveLane, first: int, following: int, *, singly: bool) -> None:
+def open_refused(lane: Lane, first: int, following: int, *, singly: bool) -> None:
     """Re-encode the batches of [first, following) and those between them and earlier rejected batches; with
     `singly`, record by record."""
-    known, epoch = _rules_of(lane, lane.source), lane.source.leader_epoch
+    known, epoch = _rules_of(lane, lane.progress.source), lane.progress.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
-    lane.rules = replace(
+    lane.read.rules = replace(
         known, opened_from=first, opened_below=following, opened_epoch=epoch, opens_singly=singly
     )
 
 
-def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
+def omit(lane: Lane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
     """Omit these source records. `source`: the lane's source identity when they were rejected."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
-    lane.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
+    lane.read.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
-def leave_unopened(
-    lane: LiveLane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity
-) -> None:
+def leave_unopened(lane: Lane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity) -> None:
     """Omit the batch that ends at this source offset.
 
     `source`: the lane's source identity when it met the batch.
     """
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
-    lane.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
+    lane.read.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
-def forget_other_topics(lane: LiveLane) -> None:
+def forget_other_topics(lane: Lane) -> None:
     """Drop rejections that belong to a former source topic, now that the present one has been looked up.
 
     When the first transaction in a new topic aborts, an exactly-once lane returns to the progress of the
     former topic, and must still know the rejected batches of the new one. Rejections in the new topic
     therefore stay.
     """
-    lane.rules = lane.rules.with_refusals_of(lane.source.topic_id, lane.source.cluster_id)
+    lane.read.rules = lane.read.rules.with_refusals_of(
+        lane.progress.source.topic_id, lane.progress.source.cluster_id
+    )
 
 
-def _rules_of(lane: LiveLane, source: SourceIdentity) -> RoutingRules:
+def _rules_of(lane: Lane, source: SourceIdentity) -> RoutingRules:
     """Return the lane's rules, prepared for a rejection in that topic."""
-    rules = lane.rules.with_refusals_of(source.topic_id, source.cluster_id)
-    life = max(rules.refused_life, lane.life)
+    rules = lane.read.rules.with_refusals_of(source.topic_id, source.cluster_id)
+    life = max(rules.refused_life, lane.progress.life)
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
@@ -140,11 +140,11 @@ class RuleBook:
         self._settings = settings
         self._known: dict[tuple[CopyPolicy, TopicLimits], RoutingRules] = {}
 
-    def apply(self, lane: LiveLane, limits: TopicLimits) -> None:
+    def apply(self, lane: Lane, limits: TopicLimits) -> None:
         """Set the rules of a starting lane. Raises ConfigError for an unknown transform."""
-        lane.rules = self.rules(lane, limits)
+        lane.read.rules = self.rules(lane, limits)
 
-    def rules(self, lane: LiveLane, limits: TopicLimits) -> RoutingRules:
+    def rules(self, lane: Lane, limits: TopicLimits) -> RoutingRules:
         """Return the rules for a starting lane, including rejections learned for records at or after its
         start.
 
@@ -156,8 +156,10 @@ class RuleBook:
         shared = self._known.get((policy, limits))
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
-        learned = lane.rules
-        checkpoint = min(lane.checkpoint, lane.position) if lane.life >= learned.refused_life else -1
+        learned = lane.read.rules
+        checkpoint = (
+            min(lane.checkpoint, lane.read.position) if lane.progress.life >= learned.refused_life else -1
+        )
         omitted = {offset: refusal for offset, refusal in learned.omitted.items() if offset >= checkpoint}
         unopened = {last: refusal for last, refusal in learned.unopened.items() if last >= checkpoint}
         is_learned = omitted or unopened or learned.opened_below > checkpoint

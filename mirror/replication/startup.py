@@ -13,6 +13,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.errors import DataLossDetected, HeadraceError, TopicRecreated, Unreachable
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
 from mirror.model.datastreams.datastream import StartPosition
@@ -24,67 +25,78 @@ from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, An
 from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.fetcher import Fetcher
 from mirror.replication.channels.sender import ROLES, Sender
+from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
-from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.lane_runner import LaneRunner, still_starting
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap, forget_other_topics
-from mirror.replication.live_lane import LiveLane
-from mirror.replication.ownership.start_positions import begins_at_offset, continue_latest, take_over
+from mirror.replication.ownership.start_positions import StartPositionFinder, begins_at_offset
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
 """Time limit for offset lookups, so partitions without a leader do not delay others for longer."""
 
-Starting = Callable[[], list[LiveLane]]
+Starting = Callable[[], list[Lane]]
 """Lanes of a start that have not stopped, paused or restarted since."""
 
 
 class LaneStartup:
-    """Startup of the lanes in `runner.to_start`."""
+    """Startup of the lanes in `LaneRegistry.to_start`."""
 
-    def __init__(self, runner: LaneRunner, reading: FetchHandler, writing: AckHandler) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        lanes: LaneRegistry,
+        runner: LaneRunner,
+        reading: FetchHandler,
+        writing: AckHandler,
+    ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
+        self._unsaved = lanes.unsaved
         self._reading = reading
         self._writing = writing
         self._limits: dict[ClusterRef, LimitBook] = {}
-        self._rules = RuleBook(self._bench.settings)
+        self._start_positions = StartPositionFinder(context, lanes, runner)
+        self._rules = RuleBook(self._context.settings)
 
     def pump(self) -> None:
         """Start all waiting lanes."""
-        if not self._runner.to_start:
+        if not self._lanes.to_start:
             return
-        lanes = sorted(self._runner.to_start, key=_route)
-        self._runner.to_start.clear()
+        lanes = sorted(self._lanes.to_start, key=_route)
+        self._lanes.to_start.clear()
         for lane in lanes:
             self._runner.guard(lane, self._open)
         lanes = [lane for lane in lanes if lane.state is LaneState.STARTING]
         for _, group in groupby(lanes, key=_route):
             together = list(group)
             for start in range(0, len(together), _AT_ONCE):
-                starting = self._runner.start_together(together[start : start + _AT_ONCE])
-                self._bench.loop.spawn(self._start(starting))
+                starting = still_starting(together[start : start + _AT_ONCE])
+                self._context.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
         """Prepare for future lanes, except for steps that depend on where their present owner stops."""
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
-            self._bench.loop.spawn(self._get_ready(list(group)))
+            self._context.loop.spawn(self._get_ready(list(group)))
 
-    def _open(self, lane: LiveLane) -> None:
+    def _open(self, lane: Lane) -> None:
         """Open the lane's clusters and request its stored progress. Raises ConfigError if that fails."""
-        runner, bench, spec = self._runner, self._bench, lane.spec
-        if spec.source not in runner.sources:
-            cluster, rack = bench.cluster(spec.source), bench.rack(spec.source)
-            runner.sources[spec.source] = Fetcher(cluster, bench.settings, self._reading, rack)
-        if spec.destination not in runner.sinks:
-            runner.sinks[spec.destination] = Sender(
-                bench.cluster(spec.destination), bench.settings, self._writing
+        registry, context, spec = self._lanes, self._context, lane.spec
+        if spec.source not in registry.sources:
+            cluster, rack = context.cluster(spec.source), context.rack(spec.source)
+            registry.sources[spec.source] = Fetcher(cluster, context.settings, self._reading, rack)
+        if spec.destination not in registry.sinks:
+            registry.sinks[spec.destination] = Sender(
+                context.cluster(spec.destination), context.settings, self._writing
             )
-        bench.cluster(spec.source).pin(spec.source_id)
-        bench.cluster(spec.destination).pin(spec.destination_id)
+        context.cluster(spec.source).pin(spec.source_id)
+        context.cluster(spec.destination).pin(spec.destination_id)
         if not lane.is_loaded:
-            bench.progress(spec.destination).want([spec.key])
+            context.progress(spec.destination).want([spec.key])
 
     async def _get_ready(self, specs: Sequence[LaneSpec]) -> None:
         try:
@@ -95,7 +107,7 @@ class LaneStartup:
             _log.exception("preparation failed for lanes of %s", specs[0].key.group)
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
+        source, target = self._context.cluster(specs[0].source), self._context.cluster(specs[0].destination)
         for spec in specs:
             source.pin(spec.source_id)
             target.pin(spec.destination_id)
@@ -105,17 +117,17 @@ class LaneStartup:
         roles = [ChannelKey(one, live).role for one in committed for live in (False, True)]
         await source.refresh({place.topic for place in places})
         await target.refresh({place.topic for place in targets})
-        await self._bench.progress(specs[0].destination).catch_up([spec.key for spec in specs])
+        await self._context.progress(specs[0].destination).catch_up([spec.key for spec in specs])
         await self._limits_of(specs[0].destination).look_up({place.topic for place in targets})
-        await self._bench.loop.together(
+        await self._context.loop.together(
             [source.connection(broker, role) for broker in _leaders(source, places) for role in roles]
             + [target.connection(broker, role) for broker in _leaders(target, targets) for role in ROLES]
         )
 
     def _limits_of(self, destination: ClusterRef) -> LimitBook:
         if destination not in self._limits:
-            age = self._bench.settings.metadata_age_seconds
-            self._limits[destination] = LimitBook(self._bench.cluster(destination), age)
+            age = self._context.settings.metadata_age_seconds
+            self._limits[destination] = LimitBook(self._context.cluster(destination), age)
         return self._limits[destination]
 
     async def _start(self, starting: Starting) -> None:
@@ -132,11 +144,11 @@ class LaneStartup:
             self._runner.guard(lane, self._go)
         halted = [lane for lane in lanes if lane.state is LaneState.PAUSED and lane.is_loaded]
         if halted:
-            self._bench.loop.spawn(self._look_at_ends(halted))
+            self._context.loop.spawn(self._look_at_ends(halted))
 
-    async def _look_at_ends(self, lanes: Sequence[LiveLane]) -> None:
+    async def _look_at_ends(self, lanes: Sequence[Lane]) -> None:
         """Look up how far paused lanes are behind, because their last fetch response is getting old."""
-        source = self._runner.source(lanes[0]).cluster
+        source = self._lanes.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
             ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
@@ -146,26 +158,26 @@ class LaneStartup:
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.state is LaneState.PAUSED and not end.error:
-                lane.high_watermark = end.offset
+                lane.read.high_watermark = end.offset
 
     async def _load(self, starting: Starting) -> None:
         """Load stored progress of lanes that have none in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
-        log = self._bench.progress(wanted[0].spec.destination)
+        log = self._context.progress(wanted[0].spec.destination)
         await log.catch_up([lane.key for lane in wanted])
-        now_ms = self._bench.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         for lane in starting():
             if not lane.is_loaded:
                 self._runner.guard(lane, lambda one: self._restore(one, log.stored(one.key), now_ms))
 
-    def _restore(self, lane: LiveLane, progress: LaneProgress | None, now_ms: int) -> None:
-        disputed = lane.disputed
-        if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
+    def _restore(self, lane: Lane, progress: LaneProgress | None, now_ms: int) -> None:
+        disputed = lane.ownership.disputed
+        if disputed is not None and lane.ownership.has_owned and self._unsaved.is_foreign(lane, progress):
             raise disputed.lost()
         if progress is not None and not _is_outdated(lane, progress):
-            progress.require_cluster(lane.spec.destination, self._runner.sink(lane).cluster.cluster_id)
+            progress.require_cluster(lane.spec.destination, self._lanes.sink(lane).cluster.cluster_id)
         lane.load(progress)
         if progress is not None and progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
@@ -177,7 +189,7 @@ class LaneStartup:
         if not lanes:
             return
         first = lanes[0]
-        source, sink = self._runner.source(first), self._runner.sink(first)
+        source, sink = self._lanes.source(first), self._lanes.sink(first)
         await source.cluster.patiently(
             lambda: source.cluster.refresh({lane.key.partition.topic for lane in lanes})
         )
@@ -194,7 +206,7 @@ class LaneStartup:
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
         self._set_rules(starting(), limits)
 
-    def _set_rules(self, lanes: Sequence[LiveLane], limits: Mapping[str, TopicLimits]) -> None:
+    def _set_rules(self, lanes: Sequence[Lane], limits: Mapping[str, TopicLimits]) -> None:
         failed: dict[CopyPolicy, Exception] = {}
         for lane in lanes:
             policy = lane.spec.policy
@@ -206,19 +218,20 @@ class LaneStartup:
             if policy in failed:
                 self._runner.set_aside(lane, failed[policy])
 
-    def _look_at(self, lane: LiveLane) -> None:
+    def _look_at(self, lane: Lane) -> None:
         problem = self._problem(lane)
         if problem is not None:
             self._runner.pause(lane, problem)
 
-    def _problem(self, lane: LiveLane) -> HeadraceError | None:
+    def _problem(self, lane: Lane) -> HeadraceError | None:
         if self._is_elsewhere(lane):
             _log.warning(
                 "lane %s: stored progress is for another destination or precedes a restart; restarting %s",
                 lane.key.partition,
                 lane.spec.destination_topic,
             )
-            lane.begin_elsewhere()
+            lane.progress.begin_elsewhere()
+            lane.read.position = -1
             self._runner.handle(lane, LifecycleEvent(EventKind.DISPLACED))
         goes_on = lane.spec.policy.on_loss is OnLoss.CONTINUE
         problem = self._reading.source_problem(lane)
@@ -233,32 +246,32 @@ class LaneStartup:
             _log.warning("%s; continuing with the new topic", problem.message)
             lane.begin_target(problem.message)
             problem = None
-        if problem is None and lane.target_loss:
+        if problem is None and lane.progress.target_loss:
             problem = lane.halting_loss
             if problem is None:
-                lane.accept_target_loss()
-                self._runner.mark_dirty(lane)
+                lane.progress.target_loss = ""
+                self._unsaved.note_change(lane)
         return problem
 
-    def _is_elsewhere(self, lane: LiveLane) -> bool:
+    def _is_elsewhere(self, lane: Lane) -> bool:
         """Return whether the loaded progress belongs to a former datastream of the same name with another
         destination, or precedes a restart."""
         progress, lane.found = lane.found, None
         if progress is None:
             return False
         name = lane.spec.destination_topic
-        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
+        return not progress.is_of(name, self._lanes.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
 
     async def _find_positions(self, starting: Starting) -> None:
         """Find start positions of lanes without a checkpoint or with a recreated topic."""
         for lane in [one for one in starting() if begins_at_offset(one)]:
             self._runner.guard(lane, self._begin_at_offset)
-        await take_over(self._runner, starting)
-        await continue_latest(self._runner, starting)
-        lanes = [lane for lane in starting() if lane.position < 0]
+        await self._start_positions.take_over(starting)
+        await self._start_positions.continue_latest(starting)
+        lanes = [lane for lane in starting() if lane.read.position < 0]
         for (committed, moment), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)
-            source = self._runner.source(together[0]).cluster
+            source = self._lanes.source(together[0]).cluster
             places = {lane.key.partition for lane in together}  # several datastreams may share a partition
             ask = partial(source.offsets, committed=committed, seconds=_OFFSETS_SECONDS)
             # End offsets first: if the timestamp lookup finds no record, those written in between are not
@@ -270,40 +283,42 @@ class LaneStartup:
             for lane in [one for one in together if one in still]:
                 self._runner.guard(lane, partial(self._begin, answers))
 
-    def _begin_at_offset(self, lane: LiveLane) -> None:
+    def _begin_at_offset(self, lane: Lane) -> None:
         """Start at the requested offset.
 
         If the source has deleted it, or has not reached it, that counts as a loss.
         """
         assert lane.spec.start_offset is not None
         lane.begin(lane.spec.start_offset)
-        self._runner.mark_dirty(lane)
+        self._unsaved.mark(lane)
 
-    def _begin(self, answers: Answers, lane: LiveLane) -> None:
+    def _begin(self, answers: Answers, lane: Lane) -> None:
         answer = answers[lane.key.partition]
         if answer.error:
             raise Unreachable(f"{lane.spec.source} returned no offsets for {lane.key.partition}")
         lane.begin(answer.offset)
-        self._runner.mark_dirty(lane)
+        self._unsaved.mark(lane)
 
-    def _go(self, lane: LiveLane) -> None:
-        source, sink = self._runner.source(lane), self._runner.sink(lane)
+    def _go(self, lane: Lane) -> None:
+        source, sink = self._lanes.source(lane), self._lanes.sink(lane)
         identity = source.cluster.topic_id(lane.key.partition.topic)
-        lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
+        lane.progress.source = SourceIdentity(
+            identity, lane.progress.source.leader_epoch, source.cluster.cluster_id
+        )
         forget_other_topics(lane)
-        lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
-        lane.target_cluster = sink.cluster.cluster_id
+        lane.progress.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.progress.target_cluster = sink.cluster.cluster_id
         source.cluster.pin(source.cluster.cluster_id)
-        sink.cluster.pin(lane.target_cluster)
+        sink.cluster.pin(lane.progress.target_cluster)
         self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
-        if not lane.is_announced:
-            lane.is_announced = True
-            self._runner.events.append(LaneStarted(lane.key, lane.position))
+        if not lane.observed.is_announced:
+            lane.observed.is_announced = True
+            self._lanes.report(LaneStarted(lane.key, lane.read.position))
         sink.attach(lane)
         self._runner.read_on(lane)
 
 
-def _is_outdated(lane: LiveLane, progress: LaneProgress) -> bool:
+def _is_outdated(lane: Lane, progress: LaneProgress) -> bool:
     """Return whether the datastream was restarted since the progress was stored."""
     return progress.restart_ms < lane.spec.restart_ms
 
@@ -312,7 +327,7 @@ def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:
     return spec.source, spec.destination
 
 
-def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
+def _route(lane: Lane) -> tuple[ClusterRef, ClusterRef]:
     return _route_of(lane.spec)
 
 
@@ -321,15 +336,15 @@ def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
     return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
 
 
-def _question(lane: LiveLane) -> tuple[bool, int]:
+def _question(lane: Lane) -> tuple[bool, int]:
     """Return the parameters of the lane's offset lookup: isolation and timestamp."""
     return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
 
 
-def _begins_at(lane: LiveLane) -> int:
+def _begins_at(lane: Lane) -> int:
     """Return the timestamp for ListOffsets. A recreated topic is copied from its beginning."""
     spec = lane.spec
-    if lane.life:
+    if lane.progress.life:
         return EARLIEST
     if spec.start_ms is not None:
         return spec.start_ms

@@ -71,12 +71,12 @@ class Judge:
             found = list(dict.fromkeys(found))
         assert len(set(found)) == len(found), f"{self._name} has duplicate records"
         lane = self._fakes.lane(self._topic, self._number)
-        assert lane.ledger.is_balanced, f"the ledger of {self._name} is not balanced"
+        assert lane.progress.ledger.is_balanced, f"the ledger of {self._name} is not balanced"
         if self._is_whole:
             assert found == expected, f"{self._name} differs"
             if not self._repeats:
                 for one, two in zip(here, there, strict=True):
-                    where = lane.offset_map.forward(one.offset)
+                    where = lane.progress.offset_map.forward(one.offset)
                     assert where == (two.offset, "exact"), f"{self._name}: {one.offset} is mapped to {where}"
             return
         wanted = set(expected)
@@ -89,7 +89,7 @@ class Judge:
         assert ordered == [one for one in expected if one in set(ordered)], f"{self._name} is out of order"
         assert not unknown, f"{self._name} has {_shown(unknown, self._gone)}"
         if missing:
-            assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and reports no gap"
+            assert lane.progress.gaps, f"{self._name} lacks {_shown(missing, set())} and reports no gap"
 
     def _left_out(self, source: PartitionLog) -> set[Content]:
         """Return the records skipped by policy."""
@@ -97,7 +97,7 @@ class Judge:
             self._fakes, self._topic, self._number, is_excused=lambda one: one.content in self._destroyed
         )
         lane = self._fakes.lane(self._topic, self._number)
-        known = LeftOut(lane.ledger, lane.offset_map)
+        known = LeftOut(lane.progress.ledger, lane.progress.offset_map)
         here = committed(source)
         found = {one.content for one in here if known.are_left_out(one.offset, one.offset + 1)}
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
@@ -106,7 +106,7 @@ class Judge:
             )
             return found
         # the ledger no longer covers offsets before the start of a new history
-        found |= {one.content for one in here if one.offset < lane.ledger.start} & self._leavable
+        found |= {one.content for one in here if one.offset < lane.progress.ledger.start} & self._leavable
         assert found <= self._leavable, f"{self._name} has skipped {_shown(list(found), self._leavable)}"
         return found
 

@@ -151,7 +151,7 @@ class Simulation:
                 fakes.crash()
                 self._begin_engine()
             self._wake_and_end()
-            if any(lane.is_fenced for lane in fakes.engine.runner.lanes.values()):
+            if any(lane.is_fenced for lane in fakes.engine.lanes.by_key.values()):
                 fakes.crash()  # fenced by an engine that woke: the service restarts the lanes elsewhere
                 self._begin_engine()
 
@@ -326,9 +326,13 @@ class Simulation:
             log, identity = self.fakes.source.log(_TOPIC, number), self.fakes.source.topics[_TOPIC].identity
             if not lane.is_loaded:  # its transaction was aborted: its checkpoint is not durable
                 return False
-            if lane.checkpoint != log.end or lane.is_in_transaction or lane.source.topic_id != identity.bytes:
+            if (
+                lane.checkpoint != log.end
+                or lane.ownership.is_in_transaction
+                or lane.progress.source.topic_id != identity.bytes
+            ):
                 return False
-            if lane.source.leader_epoch < log.batches[-1].epoch:
+            if lane.progress.source.leader_epoch < log.batches[-1].epoch:
                 return False
             if self.fakes.target.log(_TOPIC, number).open:  # the marker is not written yet
                 return False

@@ -67,67 +67,6 @@ NOUNS: Final = {"wiring", "wording"}
 
 PARTICIPLE: Final = re.compile(r"[a-z]+(?:ing|ed)(?:_(?:over|out|up|off))?|held|taken")
 
-LANE_CLASSES: Final = {"mirror/lane/lane.py": "Lane", "mirror/replication/live_lane.py": "LiveLane"}
-LIFECYCLE: Final = ("state", "intent", "pause", "turn")
-"""Fields of a lane that `mirror/lane/lifecycle.py` decides."""
-
-LANE_WRITERS: Final[dict[str, set[str]]] = {
-    "mirror/replication/channels/fetcher.py": {"first_request", "is_live", "place", "reader", "waits"},
-    "mirror/replication/channels/leaders.py": {"replica"},
-    "mirror/replication/channels/read_ahead.py": {"requested_at"},
-    "mirror/replication/channels/sender.py": {"is_ready", "is_writable", "writer"},
-    "mirror/replication/handlers/ack_handler.py": {
-        "damaged_sends",
-        "damaged_up_to",
-        "is_established",
-        "is_slow",
-        "send_tries",
-        "trouble",
-    },
-    "mirror/replication/handlers/fetch_handler.py": {
-        "batch_bytes",
-        "damaged_reads",
-        "empty_answers",
-        "log_start",
-        "waiting",
-    },
-    "mirror/replication/handlers/open_transactions.py": {"held_by", "hidden", "since_stable"},
-    "mirror/replication/handlers/stalls.py": {"stalled_by"},
-    "mirror/replication/lane_runner.py": {
-        "dirty",
-        "intent",
-        "is_broken",
-        "is_loaded",
-        "pause",
-        "started_at",
-        "state",
-        "turn",
-    },
-    "mirror/replication/limits.py": {"rules", "size_cap"},
-    "mirror/replication/ownership/producer_ids.py": {
-        "disputed",
-        "has_owned",
-        "identity_requested_at",
-        "is_clean",
-        "is_forgotten",
-        "needs_fence",
-        "owned_from",
-        "owner",
-        "target_next",
-    },
-    "mirror/replication/ownership/transactions.py": {"is_held", "stored", "transaction"},
-    "mirror/replication/reports/measurements.py": {"measured", "overdue", "was_measured"},
-    "mirror/replication/startup.py": {
-        "found",
-        "high_watermark",
-        "is_announced",
-        "source",
-        "target_cluster",
-        "target_id",
-    },
-}
-"""Fields of a lane assigned by modules outside of the lane's classes; each has one such module."""
-
 COMPARING_GENERATIONS: Final = {"mirror/replication/lane_runner.py"}
 """Drops steps, events and requests for many lanes that were begun in an earlier generation."""
 
@@ -280,35 +219,6 @@ def without(tmp_path: Path) -> Run:
 
 def command(*arguments: str) -> str:
     return f"sys.argv = ['headrace', *{arguments!r}]\nfrom headrace.__main__ import main\nmain()"
-
-
-def fields_of_lanes() -> set[str]:
-    """Return the names of all fields of a lane."""
-    found: set[str] = set()
-    for name, kind in LANE_CLASSES.items():
-        (body,) = [
-            node.body
-            for node in tree_of(ROOT / name).body
-            if isinstance(node, ast.ClassDef) and node.name == kind
-        ]
-        (slots,) = [
-            node.value
-            for node in body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
-        ]
-        found |= set(ast.literal_eval(slots))
-    return found
-
-
-def lane_writes() -> Iterator[tuple[str, str]]:
-    """Yield file and field of every assignment to a lane's fields outside of the lane's classes."""
-    fields = fields_of_lanes()
-    for file in FILES:
-        for node in nodes_of(file):
-            if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
-                continue
-            if node.attr in fields and isinstance(node.value, ast.Name) and node.value.id == "lane":
-                yield name_of(file), node.attr
 
 
 def callbacks() -> set[str]:
@@ -467,11 +377,6 @@ def test_no_room_is_named_for_junk() -> None:
     assert junk == set()
 
 
-def test_only_the_runner_writes_what_the_lifecycle_decides() -> None:
-    written = Counter((file, field) for file, field in lane_writes() if field in LIFECYCLE)
-    assert written == Counter(("mirror/replication/lane_runner.py", field) for field in LIFECYCLE)
-
-
 def test_generations_are_compared_where_events_and_steps_come_in() -> None:
     comparing = {
         name_of(file)
@@ -482,15 +387,6 @@ def test_generations_are_compared_where_events_and_steps_come_in() -> None:
         if isinstance(part, ast.Attribute) and part.attr == "turn"
     }
     assert comparing == COMPARING_GENERATIONS
-
-
-def test_every_field_of_a_lane_has_one_writer() -> None:
-    found: dict[str, set[str]] = {}
-    for file, field in lane_writes():
-        found.setdefault(file, set()).add(field)
-    assert found == LANE_WRITERS
-    writers = Counter(field for fields in found.values() for field in fields)
-    assert {field for field, count in writers.items() if count > 1} == set()
 
 
 def test_the_lifecycle_page_shows_the_tables_of_the_module() -> None:

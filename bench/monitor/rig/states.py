@@ -14,12 +14,12 @@ from api.metrics.movement import movement_metrics
 from api.resources.movement import own_topics, topics_document
 from api.services import Services
 from mirror.instance.workers.lane_table import LaneTable
-from mirror.lane.lifecycle import LaneState
+from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import LaneState, Lifecycle
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition
 from mirror.model.topics import TopicPartition
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.positions import Positions
 from mirror.worker.protocol import LaneRate, LaneRates, MessageReader, encode_message
 from tests.fakes.clock import ManualClock
@@ -125,18 +125,18 @@ class _Worker:
         """Return the positions of the first `len(waiting)` lanes, using the lags of their reports."""
         lanes = self._lanes[: len(waiting)]
         for lane, records in zip(lanes, waiting, strict=True):
-            lane.ledger.next = lane.position = _FIRST_OFFSET + number * _RECORDS
-            lane.log_start, lane.high_watermark = start, lane.checkpoint + records
-            lane.measured = _age_ms(records), _RECORDS, _RECORDS * 100
+            lane.progress.ledger.next = lane.read.position = _FIRST_OFFSET + number * _RECORDS
+            lane.read.log_start, lane.read.high_watermark = start, lane.checkpoint + records
+            lane.observed.measured = _age_ms(records), _RECORDS, _RECORDS * 100
         began = time.process_time()
         found = self._positions.due_positions(lanes, at, 0)
         spent["watched"] += time.process_time() - began
         return found
 
 
-def _lane(spec: LaneSpec) -> LiveLane:
-    lane = LiveLane(spec, 1_048_576, ())
-    lane.state = LaneState.COPYING
+def _lane(spec: LaneSpec) -> Lane:
+    lane = Lane(spec, 1_048_576, ())
+    lane.lifecycle = Lifecycle(LaneState.COPYING)
     return lane
 
 

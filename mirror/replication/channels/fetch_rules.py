@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 from mirror.client.handshake import AHEAD, BULK, LIVE
 from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
-from mirror.replication.live_lane import LiveLane
 
 
 class ChannelKey(NamedTuple):
@@ -43,9 +43,7 @@ class ChannelKey(NamedTuple):
 class FetchListener(Protocol):
     """Receiver of fetch results. Called on the loop."""
 
-    def on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
-    ) -> None:
+    def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         """Handle one partition of a response, whether it carries records or an error.
 
         Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
@@ -53,15 +51,15 @@ class FetchListener(Protocol):
         """
         ...
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         """Handle a failure to build the lane's next fetch."""
         ...
 
-    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+    def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         """Handle a response that could not be received because it is too large or stalled."""
         ...
 
-    def on_relocated(self, lane: LiveLane) -> None:
+    def on_relocated(self, lane: Lane) -> None:
         """Handle fresh metadata of the lane's topic: attach the lane again, pause it or restart it."""
         ...
 

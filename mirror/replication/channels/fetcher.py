@@ -17,6 +17,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
 from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.topics import TopicPartition
@@ -28,7 +29,6 @@ from mirror.protocol.frame import Nodes
 from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.leaders import LeaderSearch, Replicas
 from mirror.replication.channels.read_ahead import ReadAhead
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class FetchChannel:
         self._source = source
         self._cluster = source.cluster
         self._rules = rules
-        self._lanes: dict[Place, LiveLane] = {}
+        self._lanes: dict[Place, Lane] = {}
         self._partitions: set[TopicPartition] = set()
         self._excluded = 0
         self._connection: Connection | None = None
@@ -65,17 +65,18 @@ class FetchChannel:
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
         """Number of requests, time of the last one (monotonic), and both of the last with a result."""
 
-    def has_room_for(self, lane: LiveLane) -> bool:
+    def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
         return lane.key.partition not in self._partitions
 
-    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+    def attach(self, lane: Lane, *, waits: bool = False) -> None:
         """Start fetching for the lane from its position; with `waits`, only after `include`."""
-        lane.reader, lane.waits = self, False
+        lane.reader, lane.read.waits = self, False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
-            lane.place = (b"", id(lane))  # until the API version tells whether topics are addressed by id
-            self._lanes[lane.place] = lane
+            # until the API version tells whether topics are addressed by id
+            lane.read.place = (b"", id(lane))
+            self._lanes[lane.read.place] = lane
             self._open()
         else:
             self._place(lane)
@@ -84,38 +85,38 @@ class FetchChannel:
         elif self._connection is not None:
             self.include(lane)
 
-    def _place(self, lane: LiveLane) -> None:
+    def _place(self, lane: Lane) -> None:
         topic, number = lane.key.partition
         by_id = self._version >= fetch.BY_ID_FROM
-        lane.place = (lane.source.topic_id if by_id else topic.encode(), number)
-        lane.first_request = self._requests + 2  # the session may leave it out once
-        self._lanes[lane.place] = lane
+        lane.read.place = (lane.progress.source.topic_id if by_id else topic.encode(), number)
+        lane.read.first_request = self._requests + 2  # the session may leave it out once
+        self._lanes[lane.read.place] = lane
 
-    def include(self, lane: LiveLane) -> None:
-        if not lane.is_writable:
+    def include(self, lane: Lane) -> None:
+        if not lane.queue.is_writable:
             self.exclude(lane)
             return
-        if lane.waits:
-            lane.waits = False
+        if lane.read.waits:
+            lane.read.waits = False
             self._excluded -= 1
-        if self._connection is None or lane.place is None:
+        if self._connection is None or lane.read.place is None:
             return
         if self._ahead.take(lane):
-            self._session.remove(lane.place)
+            self._session.remove(lane.read.place)
         else:
             self.request(lane)
 
-    def request(self, lane: LiveLane) -> None:
+    def request(self, lane: Lane) -> None:
         """Request the lane in the next fetch."""
-        if self._connection is not None and lane.place is not None:
+        if self._connection is not None and lane.read.place is not None:
             leader = self._cluster.leader(lane.key.partition)
             try:
                 position = lane.fetch_position(leader[1] if leader else -1, self._share())
             except Exception as error:  # noqa: BLE001 - the other lanes are still fetched
                 self._source.listener.on_broken(lane, error)
                 return
-            self._session.put(lane.place, position)
-            lane.first_request = max(lane.first_request, self._requests + 1)
+            self._session.put(lane.read.place, position)
+            lane.read.first_request = max(lane.read.first_request, self._requests + 1)
             self.pump()
 
     def _share(self) -> int:
@@ -125,22 +126,22 @@ class FetchChannel:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
-    def exclude(self, lane: LiveLane) -> None:
-        if not lane.waits:
-            lane.waits = True
+    def exclude(self, lane: Lane) -> None:
+        if not lane.read.waits:
+            lane.read.waits = True
             self._excluded += 1
-        if lane.place is not None:
-            self._session.remove(lane.place)
+        if lane.read.place is not None:
+            self._session.remove(lane.read.place)
 
-    def detach(self, lane: LiveLane) -> None:
-        if lane.waits:
-            lane.waits = False
+    def detach(self, lane: Lane) -> None:
+        if lane.read.waits:
+            lane.read.waits = False
             self._excluded -= 1
         self._ahead.forget(lane)
-        if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
-            self._session.forget(lane.place)
+        if lane.read.place is not None and self._lanes.pop(lane.read.place, None) is not None:
+            self._session.forget(lane.read.place)
             self._partitions.discard(lane.key.partition)
-        lane.reader, lane.place = None, None
+        lane.reader, lane.read.place = None, None
 
     def close(self) -> None:
         """Close the connection."""
@@ -168,7 +169,7 @@ class FetchChannel:
         own = self._connection.unanswered_since if self._connection is not None else inf
         return min(own, self._ahead.unanswered_since())
 
-    def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
+    def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         connection = self._connection
         own = connection.throttling.take(now) if connection is not None else 0.0
@@ -253,11 +254,11 @@ class FetchChannel:
                 continue
             if self._has_moved(lane, part, requested, response.nodes):
                 self._source.move(lane)
-            elif requested.offset == lane.position:
-                lane.note_request(self._requested_at, last_request)
+            elif requested.offset == lane.read.position:
+                lane.read.note_request(self._requested_at, last_request)
                 self._ahead.learn(lane, part)
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < requested.max_bytes)
-            elif not lane.waits:
+            elif not lane.read.waits:
                 self.include(lane)  # it was rewound after the request was sent
         # Only now: the next request would overwrite `requested`, and a response from a later offset could
         # pass for one from the position to which its lane was rewound.
@@ -266,7 +267,7 @@ class FetchChannel:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
 
-    def _has_moved(self, lane: LiveLane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
+    def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
         """Return whether the broker no longer leads the partition and a newer leader is known."""
         if part.error not in MOVED:
             return False
@@ -310,7 +311,7 @@ class FetchChannel:
         lanes, self._lanes = list(self._lanes.values()), {}
         for lane in lanes:
             self._place(lane)
-            if not lane.waits:
+            if not lane.read.waits:
                 self.include(lane)
 
     def _on_close(self, error: HeadraceError) -> None:
@@ -340,7 +341,7 @@ class Fetcher:
         """Channels to all brokers fetched from so far."""
         return self._channels.values()
 
-    def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
+    def attach(self, lane: Lane, *, waits: bool = False) -> None:
         """Fetch from the partition's leader or its preferred replica; wait for a leader if there is none."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
@@ -349,12 +350,12 @@ class Fetcher:
         broker, near = self._replicas.broker(lane, leader[0])
         committed = lane.spec.policy.isolation is Isolation.READ_COMMITTED
         for copy in count():
-            channel = self._channel(broker, ChannelKey(committed, lane.is_live, near, copy))
+            channel = self._channel(broker, ChannelKey(committed, lane.read.is_live, near, copy))
             if channel.has_room_for(lane):
                 channel.attach(lane, waits=waits)
                 return
 
-    def follow(self, lane: LiveLane, replica: int) -> bool:
+    def follow(self, lane: Lane, replica: int) -> bool:
         """Follow a redirect to a preferred replica. Return False if no other replica is left to read."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
@@ -365,20 +366,20 @@ class Fetcher:
             self.relocate([lane])  # the broker may be new; refresh the metadata
         return True
 
-    def leave_replica(self, lane: LiveLane) -> bool:
+    def leave_replica(self, lane: Lane) -> bool:
         """Leave a follower, whose problem may be local, for the leader. Return whether the lane read one."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
         return True
 
-    def _attach_again(self, lane: LiveLane) -> None:
+    def _attach_again(self, lane: Lane) -> None:
         if lane.reader is not None:
-            waits = lane.waits
+            waits = lane.read.waits
             self.detach(lane)
             self.attach(lane, waits=waits)
 
-    def move(self, lane: LiveLane) -> None:
+    def move(self, lane: Lane) -> None:
         """Switch to the new leader, which is already known."""
         self.detach(lane)
         self._replicas.forget(lane)
@@ -391,20 +392,20 @@ class Fetcher:
             self._channels[broker, tier] = channel
         return channel
 
-    def detach(self, lane: LiveLane) -> None:
+    def detach(self, lane: Lane) -> None:
         """Stop fetching for the lane."""
         self._search.remove(lane)
         if lane.reader is not None:
             lane.reader.detach(lane)
 
-    def change_tier(self, lane: LiveLane, *, live: bool, waits: bool = False) -> None:
+    def change_tier(self, lane: Lane, *, live: bool, waits: bool = False) -> None:
         """Move the lane to the other tier; with `waits`, it is fetched only after `include`."""
-        if lane.is_live != live:
+        if lane.read.is_live != live:
             self.detach(lane)
-            lane.is_live = live
+            lane.read.is_live = live
             self.attach(lane, waits=waits)
 
-    def relocate(self, lanes: Iterable[LiveLane]) -> None:
+    def relocate(self, lanes: Iterable[Lane]) -> None:
         """Look up the leaders of these lanes again and continue from there."""
         for lane in (lanes := list(lanes)):
             if lane.reader is not None:

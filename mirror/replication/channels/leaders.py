@@ -9,7 +9,7 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
 from mirror.lane.flow import Replica, avoided, named
-from mirror.replication.live_lane import LiveLane
+from mirror.lane.lane import Lane
 
 _log = logging.getLogger(__name__)
 _SEARCH_SECONDS: Final = 0.1
@@ -23,23 +23,23 @@ class LeaderSearch:
     """
 
     def __init__(
-        self, cluster: Cluster, topic_of: Callable[[LiveLane], str], found: Callable[[LiveLane], None]
+        self, cluster: Cluster, topic_of: Callable[[Lane], str], found: Callable[[Lane], None]
     ) -> None:
         self._cluster = cluster
         self._topic_of = topic_of
         self._found = found
-        self._lanes: dict[LiveLane, None] = {}
+        self._lanes: dict[Lane, None] = {}
         self._is_running = False
         self._requested_at = -_SEARCH_SECONDS
 
-    def add(self, lanes: Iterable[LiveLane]) -> None:
+    def add(self, lanes: Iterable[Lane]) -> None:
         """Look up the leaders of these lanes."""
         self._lanes.update(dict.fromkeys(lanes))
         if not self._is_running and self._lanes:
             self._is_running = True
             self._cluster.loop.spawn(self._search())
 
-    def remove(self, lane: LiveLane) -> None:
+    def remove(self, lane: Lane) -> None:
         """Stop looking for the lane's leader."""
         self._lanes.pop(lane, None)
 
@@ -65,48 +65,50 @@ class LeaderSearch:
 class Replicas:
     """Replicas from which lanes fetch (KIP-392). `again` is called to reattach a lane to the leader."""
 
-    def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[LiveLane], None]) -> None:
+    def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[Lane], None]) -> None:
         self._cluster = cluster
         self._has_rack = has_rack
         self._again = again
 
-    def broker(self, lane: LiveLane, leader: int) -> tuple[int, bool]:
+    def broker(self, lane: Lane, leader: int) -> tuple[int, bool]:
         """Return the broker to fetch from, and whether to send our rack in the request."""
         now = self._cluster.loop.now()
-        if lane.replica is not None and not lane.replica.is_usable(leader, self._cluster.brokers, now):
-            lane.replica = None
-        replica = lane.replica
+        if lane.read.replica is not None and not lane.read.replica.is_usable(
+            leader, self._cluster.brokers, now
+        ):
+            lane.read.replica = None
+        replica = lane.read.replica
         if replica is None:
             return leader, self._has_rack
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
-    def follow(self, lane: LiveLane, replica: int, leader: int) -> bool:
+    def follow(self, lane: Lane, replica: int, leader: int) -> bool:
         """Choose the replica after a redirect. Return False if no other is left."""
-        present = lane.replica
+        present = lane.read.replica
         if present is not None and present.broker is None:
             return False
         now = self._cluster.loop.now()
         self._choose(lane, named(replica, present, leader, self._cluster.brokers, now))
         return True
 
-    def leave(self, lane: LiveLane) -> bool:
+    def leave(self, lane: Lane) -> bool:
         """Choose the leader for a while if the lane reads from a follower. Return whether it did."""
-        if lane.replica is None or lane.replica.broker is None:
+        if lane.read.replica is None or lane.read.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
-    def forget(self, lane: LiveLane) -> None:
+    def forget(self, lane: Lane) -> None:
         """Return to the leader."""
-        lane.replica = None
+        lane.read.replica = None
 
-    def _choose(self, lane: LiveLane, replica: Replica) -> None:
+    def _choose(self, lane: Lane, replica: Replica) -> None:
         _log.debug("%s: fetching %s from %s", self._cluster.name, lane.key.partition, replica)
-        lane.replica = replica
+        lane.read.replica = replica
         wait = replica.until - self._cluster.loop.now()
         self._cluster.loop.call_later(wait, lambda: self._end(lane, replica))
 
-    def _end(self, lane: LiveLane, replica: Replica) -> None:
-        if lane.replica is replica:
-            lane.replica = None
+    def _end(self, lane: Lane, replica: Replica) -> None:
+        if lane.read.replica is replica:
+            lane.read.replica = None
             self._again(lane)

@@ -18,14 +18,15 @@ from typing import Final, Protocol
 from mirror.client.cluster import Cluster
 from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
+from mirror.lane.parts.channels import Reader
 from mirror.model.datastreams.policy import Isolation
 from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 from mirror.replication.channels.connection_count import ConnectionCount
 from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
-from mirror.replication.live_lane import LiveLane, Reader
 
 _log = logging.getLogger(__name__)
 _LARGE: Final = 128 * 1024
@@ -37,13 +38,13 @@ _RANGES_EACH: Final = 3
 _OPEN_RETRY_SECONDS: Final = 5.0
 
 
-class AheadChannel(Reader, Protocol):
+class AheadChannel(Reader[Lane], Protocol):
     """The channel for which is read ahead."""
 
     broker: int
     tier: ChannelKey
 
-    def request(self, lane: LiveLane) -> None:
+    def request(self, lane: Lane) -> None:
         """Request the lane in the channel's own next fetch."""
         ...
 
@@ -55,7 +56,7 @@ class _Reader:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.ranges: deque[tuple[LiveLane, OffsetRange]] = deque()
+        self.ranges: deque[tuple[Lane, OffsetRange]] = deque()
 
 
 class ReadAhead:
@@ -79,13 +80,13 @@ class ReadAhead:
         self._readers: dict[int, _Reader] = {}
         self._opening: set[int] = set()
         self._open_from = 0.0
-        self._plans: dict[LiveLane, ReadPlan] = {}
-        self._left_out: set[LiveLane] = set()
+        self._plans: dict[Lane, ReadPlan] = {}
+        self._left_out: set[Lane] = set()
         """Lanes that the channel reads itself until it has an answer for them."""
-        self._gaps: deque[tuple[LiveLane, OffsetRange]] = deque()
-        self._turns: dict[LiveLane, None] = {}
+        self._gaps: deque[tuple[Lane, OffsetRange]] = deque()
+        self._turns: dict[Lane, None] = {}
         """Lanes for which more may be requested, in the order of their turns."""
-        self._due: dict[LiveLane, None] = {}
+        self._due: dict[Lane, None] = {}
         """Lanes whose next range has arrived."""
         self._is_pump_due = False
         self._is_closed = False
@@ -102,7 +103,7 @@ class ReadAhead:
         if size >= self._large and self._is_far(connection):
             self._note(connection, size)
 
-    def learn(self, lane: LiveLane, part: FetchedPartition) -> None:
+    def learn(self, lane: Lane, part: FetchedPartition) -> None:
         """Note an answer of the channel itself for the lane."""
         if not self._count.count:
             return
@@ -110,26 +111,26 @@ class ReadAhead:
         if len(part.records):
             self._plan(lane).learn(part.records)
 
-    def take(self, lane: LiveLane) -> bool:
+    def take(self, lane: Lane) -> bool:
         """Read on for the lane here; return False if the channel has to request it."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
         if plan is None or not self._readers or lane in self._left_out or not plan.is_known:
             return False
-        if lane.position >= end:
+        if lane.read.position >= end:
             self.forget(lane)
             return False
-        plan.prune(lane.position)
-        head = plan.head(lane.position)
+        plan.prune(lane.read.position)
+        head = plan.head(lane.read.position)
         if head is None:
-            self._gaps.append((lane, plan.fill_gap(lane.position, end, self._rules.ahead_bytes)))
+            self._gaps.append((lane, plan.fill_gap(lane.read.position, end, self._rules.ahead_bytes)))
         elif head.part is not None:
             self._deliver_soon(lane)
         self._turns[lane] = None
         self._pump()
         return True
 
-    def forget(self, lane: LiveLane) -> None:
+    def forget(self, lane: Lane) -> None:
         """Drop everything that was read ahead for the lane."""
         plan = self._plans.pop(lane, None)
         if plan is not None:
@@ -163,14 +164,14 @@ class ReadAhead:
 
     def _make_room(self) -> None:
         """Drop ranges that have arrived but cannot be passed on, so that the ones before them can arrive."""
-        waiting = [lane for lane, plan in self._plans.items() if lane.waits and plan.holds_any]
+        waiting = [lane for lane, plan in self._plans.items() if lane.read.waits and plan.holds_any]
         for lane in waiting:
             self._plans[lane].clear()
         if not waiting:
             for plan in self._plans.values():
                 plan.drop_last_held()
 
-    def _plan(self, lane: LiveLane) -> ReadPlan:
+    def _plan(self, lane: Lane) -> ReadPlan:
         plan = self._plans.get(lane)
         if plan is None:
             plan = self._plans[lane] = ReadPlan()
@@ -264,7 +265,7 @@ class ReadAhead:
         self._is_pump_due = False
         self._pump()
 
-    def _next(self, room: int, each: int) -> tuple[LiveLane, OffsetRange] | None:
+    def _next(self, room: int, each: int) -> tuple[Lane, OffsetRange] | None:
         """Return the next range to request: one that a lane waits for, or a lane's next one while there is
         `room` for more. `each`: ranges of one lane."""
         while self._gaps:
@@ -275,7 +276,7 @@ class ReadAhead:
             lane = next(iter(self._turns))
             del self._turns[lane]
             plan = self._plans.get(lane)
-            if plan is None or lane.waits or lane in self._left_out:
+            if plan is None or lane.read.waits or lane in self._left_out:
                 continue
             end = _end_of(lane)
             if plan.has_more(end) and len(plan.ranges) < max(each, 2):
@@ -283,18 +284,18 @@ class ReadAhead:
                 return lane, plan.extend(end, self._rules.ahead_bytes)
         return None
 
-    def _try_to_ask(self, reader: _Reader, lane: LiveLane, wanted: OffsetRange) -> None:
+    def _try_to_ask(self, reader: _Reader, lane: Lane, wanted: OffsetRange) -> None:
         try:
             self._ask(reader, lane, wanted)
         except Exception as error:  # noqa: BLE001 - the other lanes are still read
             self.forget(lane)
             self._listener.on_broken(lane, error)
 
-    def _ask(self, reader: _Reader, lane: LiveLane, wanted: OffsetRange) -> None:
+    def _ask(self, reader: _Reader, lane: Lane, wanted: OffsetRange) -> None:
         connection, place = reader.connection, lane.key.partition
         version = connection.version_of(fetch.API, fetch.VERSIONS)
         leader = self._cluster.leader(place)
-        topic = lane.source.topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
+        topic = lane.progress.source.topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
         position = FetchPosition(leader[1] if leader else -1, wanted.start, -1, wanted.size)
         request = FetchRequest(
             wait_ms=0,
@@ -334,7 +335,7 @@ class ReadAhead:
                 wanted.fill(part, slab)
                 plan = self._plans[lane]
                 plan.learn(part.records)
-                if plan.head(lane.position) is wanted:
+                if plan.head(lane.read.position) is wanted:
                     self._deliver_soon(lane)
             else:
                 self._give_up(lane)
@@ -349,7 +350,7 @@ class ReadAhead:
             else:
                 self._give_up(lane)
 
-    def _give_up(self, lane: LiveLane) -> None:
+    def _give_up(self, lane: Lane) -> None:
         """Let the channel request the lane."""
         plan = self._plans.get(lane)
         if plan is not None:
@@ -358,11 +359,11 @@ class ReadAhead:
             self._due.pop(lane, None)
             self._cluster.loop.call_soon(partial(self._return, lane))
 
-    def _return(self, lane: LiveLane) -> None:
-        if lane.reader is self._channel and not lane.waits:
+    def _return(self, lane: Lane) -> None:
+        if lane.reader is self._channel and not lane.read.waits:
             self._channel.request(lane)
 
-    def _deliver_soon(self, lane: LiveLane) -> None:
+    def _deliver_soon(self, lane: Lane) -> None:
         if not self._due:
             self._cluster.loop.call_soon(self._deliver)
         self._due[lane] = None
@@ -371,34 +372,32 @@ class ReadAhead:
         due, self._due = self._due, {}
         for lane in due:
             plan = self._plans.get(lane)
-            head = plan.head(lane.position) if plan is not None else None
+            head = plan.head(lane.read.position) if plan is not None else None
             if plan is None or head is None or head.part is None or head.slab is None:
                 continue
-            if lane.reader is self._channel and not lane.waits:
+            if lane.reader is self._channel and not lane.read.waits:
                 plan.ranges.popleft()
                 self._pass_on(lane, head.part, head.slab, head.requested_at)
                 head.drop()
         self._pump()
 
-    def _pass_on(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float
-    ) -> None:
-        records = from_position(part.records, lane.position)
+    def _pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
+        records = from_position(part.records, lane.read.position)
         if not len(records):
             self._channel.include(lane)
             return
-        lane.requested_at = max(lane.requested_at, requested_at)
+        lane.read.requested_at = max(lane.read.requested_at, requested_at)
         # A range that was requested earlier may arrive later than one that knows a later end.
         known = part._replace(
             records=records,
-            high_watermark=max(part.high_watermark, lane.high_watermark),
-            last_stable_offset=max(part.last_stable_offset, lane.stable_offset),
-            log_start=max(part.log_start, lane.log_start),
+            high_watermark=max(part.high_watermark, lane.read.high_watermark),
+            last_stable_offset=max(part.last_stable_offset, lane.read.stable_offset),
+            log_start=max(part.log_start, lane.read.log_start),
         )
         self._listener.on_fetched(lane, known, slab, squeezed=False)
 
 
-def _end_of(lane: LiveLane) -> int:
+def _end_of(lane: Lane) -> int:
     """Return the offset before which there are records to read for the lane."""
     end = lane.spec.end_offset
-    return lane.readable_end if end is None else min(end, lane.readable_end)
+    return lane.read.readable_end if end is None else min(end, lane.read.readable_end)

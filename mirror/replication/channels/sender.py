@@ -20,6 +20,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.errors import CorruptData, HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.model.topics import TopicPartition
@@ -27,7 +28,6 @@ from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.protocol.produce import Batch, ProducedPartition
 from mirror.replication.channels.leaders import LeaderSearch
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 
 _log = logging.getLogger(__name__)
@@ -42,33 +42,33 @@ SLOW_ROLE: Final = "produce slow"
 connection in order, so waiting for replicas there delays no other lane."""
 
 
-Sent = dict[Place, tuple[LiveLane, OutBatch]]
+Sent = dict[Place, tuple[Lane, OutBatch]]
 
 
 class ProduceListener(Protocol):
     """Receiver of produce results. Called on the loop."""
 
-    def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
+    def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         """Handle the broker's response for one batch, success or error."""
         ...
 
-    def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
+    def on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
         """Handle a lost connection: the broker may or may not have stored the batch."""
         ...
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         """Handle a failure to build the lane's next batch."""
         ...
 
-    def on_writable(self, lane: LiveLane) -> None:
+    def on_writable(self, lane: Lane) -> None:
         """Handle a connection that became available."""
         ...
 
-    def on_unwritable(self, lane: LiveLane) -> None:
+    def on_unwritable(self, lane: Lane) -> None:
         """Handle a lost connection when none of the lane's batches are in flight."""
         ...
 
-    def on_target_relocated(self, lane: LiveLane) -> None:
+    def on_target_relocated(self, lane: Lane) -> None:
         """Handle fresh metadata of the destination topic: attach the lane again or pause it."""
         ...
 
@@ -83,9 +83,9 @@ class ProduceChannel:
         self._cluster = sink.cluster
         self._request_bytes = settings.request_bytes
         self._most_bytes = settings.buffer_bytes // 4
-        self._lanes: dict[LiveLane, None] = {}
-        self._bulk: deque[LiveLane] = deque()
-        self._live: deque[LiveLane] = deque()
+        self._lanes: dict[Lane, None] = {}
+        self._bulk: deque[Lane] = deque()
+        self._live: deque[Lane] = deque()
         self._is_bulk_next = False
         self._connection: Connection | None = None
         self._requests = 0
@@ -99,7 +99,7 @@ class ProduceChannel:
         """Number of lanes attached."""
         return len(self._lanes)
 
-    def attach(self, lane: LiveLane) -> None:
+    def attach(self, lane: Lane) -> None:
         """Start producing for the lane."""
         lane.writer = self
         self._lanes[lane] = None
@@ -108,18 +108,18 @@ class ProduceChannel:
         else:
             self._is_writable(lane)
 
-    def detach(self, lane: LiveLane) -> None:
+    def detach(self, lane: Lane) -> None:
         self._lanes.pop(lane, None)
-        if lane.is_ready:
+        if lane.queue.is_ready:
             (self._live if lane in self._live else self._bulk).remove(lane)
-            lane.is_ready = False
+            lane.queue.is_ready = False
         lane.writer = None
-        lane.is_writable = False
+        lane.queue.is_writable = False
 
-    def wake(self, lane: LiveLane) -> None:
-        if not lane.is_ready and lane.queue:
-            lane.is_ready = True
-            (self._live if lane.is_live else self._bulk).append(lane)
+    def wake(self, lane: Lane) -> None:
+        if not lane.queue.is_ready and lane.queue.unsent:
+            lane.queue.is_ready = True
+            (self._live if lane.read.is_live else self._bulk).append(lane)
             self._pump_soon()
 
     def close(self) -> None:
@@ -131,10 +131,10 @@ class ProduceChannel:
     def unanswered_since(self) -> float:
         return self._connection.unanswered_since if self._connection is not None else inf
 
-    def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
+    def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
-        return seconds, tuple(lane for lane in self._lanes if lane.bytes_in_hand) if seconds else ()
+        return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 
     def _pump_soon(self, seconds: float = 0.0) -> None:
         if self._is_pumping:
@@ -163,28 +163,28 @@ class ProduceChannel:
             return False
         return self._bytes < self._most_bytes or not self._requests
 
-    def _choose(self) -> tuple[list[tuple[LiveLane, OutBatch]], bytes | None]:
+    def _choose(self) -> tuple[list[tuple[Lane, OutBatch]], bytes | None]:
         """Return one batch of each ready lane, and the transactional id that they share.
 
         Up-to-date lanes come first. A transactional lane needs its own request; if that skips a lane that is
         catching up, the next request starts with the catch-up queue to avoid starvation.
         """
-        chosen: list[tuple[LiveLane, OutBatch]] = []
+        chosen: list[tuple[Lane, OutBatch]] = []
         targets: set[TopicPartition] = set()
-        again: list[LiveLane] = []
+        again: list[Lane] = []
         size = 0
         queues = (self._bulk, self._live) if self._is_bulk_next else (self._live, self._bulk)
         self._is_bulk_next = False
         for ready in queues:
             for _ in range(len(ready)):
-                transactional_id = ready[0].transactional_id
+                transactional_id = ready[0].ownership.transactional_id(ready[0].key)
                 if size >= self._request_bytes:
                     break
                 if transactional_id is not None and chosen:
                     self._is_bulk_next = ready is self._bulk
                     break
                 lane = ready.popleft()
-                lane.is_ready = False
+                lane.queue.is_ready = False
                 target = lane.target
                 if target in targets:
                     again.append(lane)  # a request may name a partition only once
@@ -207,15 +207,15 @@ class ProduceChannel:
         self._wake_all(again)
         return chosen, None
 
-    def _wake_all(self, lanes: Iterable[LiveLane]) -> None:
+    def _wake_all(self, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
-            if lane.queue and lane.may_send:
+            if lane.queue.unsent and lane.may_send:
                 self.wake(lane)
 
     def _send(
         self,
         connection: Connection,
-        batches: Iterable[tuple[LiveLane, OutBatch]],
+        batches: Iterable[tuple[Lane, OutBatch]],
         transactional_id: bytes | None,
     ) -> None:
         version = produce_version(connection, in_transaction=transactional_id is not None)
@@ -224,7 +224,7 @@ class ProduceChannel:
         sent: Sent = {}
         now = self._cluster.loop.now()
         for lane, outgoing in batches:
-            topic = lane.target_id if by_id else lane.spec.destination_topic.encode()
+            topic = lane.progress.target_id if by_id else lane.spec.destination_topic.encode()
             number = lane.key.partition.partition
             topics.setdefault(topic, []).append((number, outgoing.batch))
             sent[topic, number] = (lane, outgoing)
@@ -292,8 +292,8 @@ class ProduceChannel:
             self._is_writable(lane)
         self._pump_soon()
 
-    def _is_writable(self, lane: LiveLane) -> None:
-        lane.is_writable = True
+    def _is_writable(self, lane: Lane) -> None:
+        lane.queue.is_writable = True
         self.wake(lane)
         self._sink.listener.on_writable(lane)
 
@@ -325,7 +325,7 @@ class Sender:
         """Channels to all brokers produced to so far."""
         return [channel for channels in self._channels.values() for channel in channels]
 
-    def attach(self, lane: LiveLane) -> None:
+    def attach(self, lane: Lane) -> None:
         """Produce to the leader of the lane's partition; wait for a leader if there is none."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
@@ -333,12 +333,12 @@ class Sender:
             return
         self._channel(lane, leader[0]).attach(lane)
 
-    def _channel(self, lane: LiveLane, broker: int) -> ProduceChannel:
+    def _channel(self, lane: Lane, broker: int) -> ProduceChannel:
         channels = self._channels.get(broker)
         if channels is None:
             channels = [ProduceChannel(self, broker, role, self._settings) for role in (SLOW_ROLE, *ROLES)]
             self._channels[broker] = channels
-        if lane.is_slow:
+        if lane.queue.is_slow:
             return channels[0]
         found = min(channels[1:], key=lambda channel: channel.lanes)
         if found.lanes and len(channels) <= self._settings.write_connections and self._is_far(broker):
@@ -350,13 +350,13 @@ class Sender:
     def _is_far(self, broker: int) -> bool:
         return self.cluster.round_trip(broker) >= FAR_SECONDS
 
-    def detach(self, lane: LiveLane) -> None:
+    def detach(self, lane: Lane) -> None:
         """Stop producing for the lane. None of its batches may be in flight."""
         self._search.remove(lane)
         if lane.writer is not None:
             lane.writer.detach(lane)
 
-    def relocate(self, lanes: Iterable[LiveLane]) -> None:
+    def relocate(self, lanes: Iterable[Lane]) -> None:
         """Look up the leaders of these lanes again and continue there."""
         lanes = list(lanes)
         for lane in lanes:
@@ -364,7 +364,7 @@ class Sender:
                 lane.writer.detach(lane)
         self._search.add(lanes)
 
-    def follow_leader(self, lane: LiveLane) -> bool:
+    def follow_leader(self, lane: Lane) -> bool:
         """Switch to the new leader if it is already known. Return False if it has to be looked up."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:

@@ -21,6 +21,7 @@ from mirror.client.producer_identity import add_to_transaction, end, take_identi
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
+from mirror.lane.parts.ownership import identity_name
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.lane.rules import AbortedFilter
 from mirror.model.datastreams.lanes import LaneKey
@@ -47,7 +48,6 @@ from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.context import EngineContext
-from mirror.replication.live_lane import identity_name
 from mirror.replication.progress_log import batches_of
 from mirror.wording import counted
 

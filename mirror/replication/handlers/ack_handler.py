@@ -7,14 +7,16 @@ from typing import Final
 
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import OutBatch, RejectedBatch
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.protocol.codes import FENCED, MOVED, SEQUENCE_LOST, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.produce import ProducedPartition
+from mirror.replication.context import EngineContext
 from mirror.replication.handlers.rejections import REFUSED, Rejections
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.wording import counted
 
@@ -31,13 +33,24 @@ _HOLD_SECONDS: Final = 5.0
 class AckHandler:
     """Handler of produce responses. Satisfies `sender.ProduceListener`."""
 
-    def __init__(self, runner: LaneRunner, pacer: ReadPacer, rejections: Rejections) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        lanes: LaneRegistry,
+        runner: LaneRunner,
+        pacer: ReadPacer,
+        rejections: Rejections,
+    ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
+        self._unsaved = lanes.unsaved
+        self._failures = lanes.failures
+        self._transactions = runner.transactions
         self._pacer = pacer
         self._rejections = rejections
 
-    def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
+    def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
             outgoing.free()  # the lane has dropped it
             return
@@ -47,28 +60,29 @@ class AckHandler:
             outgoing.outstanding = False
             self._runner.set_aside(lane, error)
 
-    def _on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
+    def _on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
+        queue, transaction = lane.queue, lane.ownership.transaction
         if answer.error:
-            lane.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
-            if lane.trouble is None:
-                lane.trouble = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
+            queue.unanswered(outgoing, maybe_stored=answer.error in _MAYBE_STORED)
+            if queue.trouble is None:
+                queue.trouble = RejectedBatch(outgoing, answer.error, answer.message, answer.record_errors)
         else:
-            gaps = len(lane.gaps)
-            lane.acknowledge(outgoing, answer.base_offset, self._bench.clock.now_ms(), self._bench.loop.now())
-            self._runner.mark_dirty(lane)
-            lane.send_tries = 0
-            if lane.damaged_sends and outgoing.next_offset >= lane.damaged_up_to:
-                lane.damaged_sends = 0
+            gaps, now_ms = len(lane.progress.gaps), self._context.clock.now_ms()
+            lane.acknowledge(outgoing, answer.base_offset, now_ms, self._context.loop.now())
+            self._unsaved.mark(lane)
+            queue.send_tries = 0
+            if queue.damaged_sends and outgoing.next_offset >= queue.damaged_up_to:
+                queue.damaged_sends = 0
             if lane.pause is not None:
                 self._runner.note_headway(lane)
-            if lane.is_slow and not lane.in_flight:
+            if queue.is_slow and not queue.in_flight:
                 self._share_requests(lane)
-            is_behind = lane.transaction is not None and answer.base_offset < lane.transaction.floor
-            if len(lane.gaps) > gaps or is_behind:
-                self._destination_lost(lane, is_gap=len(lane.gaps) > gaps)
+            is_behind = transaction is not None and answer.base_offset < transaction.floor
+            if len(lane.progress.gaps) > gaps or is_behind:
+                self._destination_lost(lane, is_gap=len(lane.progress.gaps) > gaps)
         self._go_on(lane)
 
-    def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
+    def on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
         if not outgoing.outstanding:
             outgoing.free()
             return
@@ -78,47 +92,47 @@ class AckHandler:
             outgoing.outstanding, outgoing.maybe_stored = False, True
             self._runner.set_aside(lane, error)
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
 
-    def _on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
-        lane.unanswered(outgoing, maybe_stored=True)
-        if not lane.in_flight:
-            if lane.trouble is None or lane.trouble.code in TRANSIENT:
+    def _on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
+        lane.queue.unanswered(outgoing, maybe_stored=True)
+        if not lane.queue.in_flight:
+            if lane.queue.trouble is None or lane.queue.trouble.code in TRANSIENT:
                 lane.requeue()
             self._go_on(lane)
 
-    def on_unwritable(self, lane: LiveLane) -> None:
+    def on_unwritable(self, lane: Lane) -> None:
         self._runner.guard(lane, self._unwritable)
 
-    def _unwritable(self, lane: LiveLane) -> None:
+    def _unwritable(self, lane: Lane) -> None:
         self._hold_less(lane)
-        if lane.bytes_in_hand and not lane.in_flight:
+        if lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
-    def _give_up_memory(self, lane: LiveLane) -> None:
+    def _give_up_memory(self, lane: Lane) -> None:
         """Release the memory for other lanes.
 
         Batches that were in flight are looked for at the destination later.
         """
-        if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
+        if not lane.queue.is_writable and lane.queue.bytes_in_hand and not lane.queue.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 
-    def on_writable(self, lane: LiveLane) -> None:
-        if lane.waits:
+    def on_writable(self, lane: Lane) -> None:
+        if lane.read.waits:
             self._runner.guard(lane, self._pacer.resume)
 
-    def _go_on(self, lane: LiveLane) -> None:
-        if lane.in_flight == 0 and lane.trouble is not None:
-            self._resolve(lane, lane.trouble)
+    def _go_on(self, lane: Lane) -> None:
+        if lane.queue.in_flight == 0 and lane.queue.trouble is not None:
+            self._resolve(lane, lane.queue.trouble)
         if lane.intent is not None:
             self._runner.settle(lane)
-        if lane.writer is not None and lane.queue and lane.may_send:
+        if lane.writer is not None and lane.queue.unsent and lane.may_send:
             lane.writer.wake(lane)
-        if lane.waits:
+        if lane.read.waits:
             self._pacer.resume(lane)
 
-    def _resolve(self, lane: LiveLane, trouble: RejectedBatch) -> None:
+    def _resolve(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle the first error of a lane, once all batches in flight have been answered."""
         code = trouble.code
         if code in TRANSIENT:
@@ -126,24 +140,24 @@ class AckHandler:
             self._try_again(lane, trouble)
         elif code in FENCED:
             refusal = error_of(code, f"writing {lane.key.partition} to {lane.spec.destination_topic}")
-            self._runner.transactions.fenced(lane, Fenced(refusal.message))
+            self._transactions.fenced(lane, Fenced(refusal.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
             self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))
-        elif code == Code.CORRUPT_MESSAGE and lane.damaged_sends < _DAMAGED_TRIES:
-            lane.damaged_sends += 1
-            lane.damaged_up_to = max(lane.damaged_up_to, trouble.outgoing.next_offset)
+        elif code == Code.CORRUPT_MESSAGE and lane.queue.damaged_sends < _DAMAGED_TRIES:
+            lane.queue.damaged_sends += 1
+            lane.queue.damaged_up_to = max(lane.queue.damaged_up_to, trouble.outgoing.next_offset)
             self._runner.restart(lane, "a batch arrived corrupted at the destination")
         elif code in REFUSED:
             self._rejections.refused(lane, trouble)
         else:
             doing = f"writing {lane.key.partition} to {lane.spec.destination_topic}"
-            right, cluster = f"Write on topic {lane.target.topic}", self._runner.sink(lane).cluster
+            right, cluster = f"Write on topic {lane.target.topic}", self._lanes.sink(lane).cluster
             self._runner.pause(lane, cluster.error(code, doing, right, trouble.message))
 
-    def _try_again(self, lane: LiveLane, trouble: RejectedBatch) -> None:
-        sink, code = self._runner.sink(lane), trouble.code
-        self._runner.note_failure(
+    def _try_again(self, lane: Lane, trouble: RejectedBatch) -> None:
+        sink, code = self._lanes.sink(lane), trouble.code
+        self._failures.note(
             lane,
             PauseCause.DESTINATION_AWAY,
             f"writing to {lane.target} at {sink.cluster.name}: {name_of(code)}",
@@ -156,70 +170,70 @@ class AckHandler:
             return
         if code in _UNREPLICATED:
             self._send_alone(lane)
-        lane.send_tries += 1
-        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.send_tries, 10), _LONGEST_RETRY_SECONDS)
+        lane.queue.send_tries += 1
+        wait = min(_FIRST_RETRY_SECONDS * 2 ** min(lane.queue.send_tries, 10), _LONGEST_RETRY_SECONDS)
         sink.detach(lane)
         self._runner.later(lane, wait, self._attach)
 
-    def _send_alone(self, lane: LiveLane) -> None:
+    def _send_alone(self, lane: Lane) -> None:
         """Send one batch at a time over the connection for slow partitions until the destination accepts one.
 
         Keep only the memory of batches that may be stored already.
         """
-        lane.is_slow, lane.is_established = True, False
+        lane.queue.is_slow, lane.ownership.is_established = True, False
         self._hold_less(lane)
 
-    def _share_requests(self, lane: LiveLane) -> None:
+    def _share_requests(self, lane: Lane) -> None:
         """Return a slow lane to shared requests after the destination has accepted a batch."""
-        lane.is_slow = False
-        sink = self._runner.sink(lane)
+        lane.queue.is_slow = False
+        sink = self._lanes.sink(lane)
         sink.detach(lane)
         sink.attach(lane)
 
-    def _hold_less(self, lane: LiveLane) -> None:
+    def _hold_less(self, lane: Lane) -> None:
         self._runner.give_way(lane)
-        for item in lane.queue:
+        for item in lane.queue.unsent:
             if isinstance(item, OutBatch):
-                item.detach(self._bench.budget_of(lane.spec.source, live=lane.is_live))
+                item.detach(self._context.budget_of(lane.spec.source, live=lane.read.is_live))
 
-    def _attach(self, lane: LiveLane) -> None:
+    def _attach(self, lane: Lane) -> None:
         if lane.writer is None:
-            self._runner.sink(lane).attach(lane)
+            self._lanes.sink(lane).attach(lane)
 
-    def _destination_lost(self, lane: LiveLane, *, is_gap: bool) -> None:
+    def _destination_lost(self, lane: Lane, *, is_gap: bool) -> None:
         """Pause or restart the lane after the destination lost records.
 
         An open transaction must not be committed then: if the log lost the abort marker of an earlier one
         with the same producer id, the commit would include its records.
         """
         error = lane.halting_loss if is_gap else None
-        if lane.transaction is not None:
-            lane.transaction.has_failed = True
+        if lane.ownership.transaction is not None:
+            lane.ownership.transaction.has_failed = True
         if error is not None:
             self._runner.pause(lane, error)
-        elif lane.transaction is not None:
+        elif lane.ownership.transaction is not None:
             self._runner.restart(lane, "the destination lost the end of its log")
 
-    def on_target_relocated(self, lane: LiveLane) -> None:
+    def on_target_relocated(self, lane: Lane) -> None:
         self._runner.guard(lane, self._target_relocated)
 
-    def _target_relocated(self, lane: LiveLane) -> None:
+    def _target_relocated(self, lane: Lane) -> None:
         """Verify by fresh metadata that the topic is still the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
         if problem is None:
-            sink = self._runner.sink(lane)
+            sink = self._lanes.sink(lane)
             sink.attach(lane)
             if lane.writer is None:
                 sentence = f"{lane.target} at {sink.cluster.name} has no leader"
-                self._runner.note_failure(lane, PauseCause.DESTINATION_AWAY, sentence)
+                self._failures.note(lane, PauseCause.DESTINATION_AWAY, sentence)
         else:
             self._runner.pause(lane, problem)
 
-    def target_problem(self, lane: LiveLane) -> HeadraceError | None:
+    def target_problem(self, lane: Lane) -> HeadraceError | None:
         """Return why the lane cannot write to its destination according to fresh metadata, or None."""
-        cluster = self._runner.sink(lane).cluster
+        cluster = self._lanes.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -237,7 +251,7 @@ class AckHandler:
                 advice="it needs as many as the source topic",
             )
         identity = cluster.topic_id(name)
-        if lane.target_id and identity and identity != lane.target_id:
+        if lane.progress.target_id and identity and identity != lane.progress.target_id:
             return DataLossDetected(
                 f"topic {name} on {cluster.name} was deleted and recreated: mirrored records are lost",
                 advice="headrace datastream restart-from earliest copies everything again; on_loss = continue"

@@ -19,6 +19,7 @@ from mirror.errors import (
     UndecodableBatch,
 )
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import OnLoss
@@ -26,12 +27,14 @@ from mirror.protocol.batches.batch import first_size, scan
 from mirror.protocol.codes import MOVED, TRANSIENT, Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition
+from mirror.replication.context import EngineContext
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
 from mirror.replication.handlers.rejections import Rejections
-from mirror.replication.lane_runner import FAILURE_SECONDS, LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.quotas.read_pacer import ReadPacer
+from mirror.replication.reports.lane_failures import FAILURE_SECONDS
 from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
@@ -49,69 +52,76 @@ class FetchHandler:
     """Handler of fetch responses. Satisfies `fetcher.FetchListener`."""
 
     def __init__(
-        self, runner: LaneRunner, pacer: ReadPacer, producer_ids: ProducerIdManager, rejections: Rejections
+        self,
+        context: EngineContext,
+        lanes: LaneRegistry,
+        runner: LaneRunner,
+        pacer: ReadPacer,
+        producer_ids: ProducerIdManager,
+        rejections: Rejections,
     ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
+        self._unsaved = lanes.unsaved
+        self._failures = lanes.failures
         self._pacer = pacer
         self._producer_ids = producer_ids
         self._transactions = runner.transactions
         self._rejections = rejections
-        self._bench = runner.bench
-        self._settings = runner.bench.settings
+        self._settings = context.settings
         self._room = _OPENED_AT_ONCE
         """Remaining decoding budget of this loop iteration, in units of `BatchRouter.work`."""
-        self.hanging = OpenTransactionWatch(runner)
+        self.hanging = OpenTransactionWatch(context, lanes, runner)
 
     def begin_round(self) -> None:
         """Reset the decoding budget for a new loop iteration."""
         self._room = _OPENED_AT_ONCE
 
-    def on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
-    ) -> None:
+    def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         try:
             self._on_fetched(lane, part, slab, squeezed)
         except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
             self._runner.set_aside(lane, error)
 
-    def _on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, squeezed: bool
-    ) -> None:
+    def _on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, squeezed: bool) -> None:
         if part.error or part.diverging is not None:
-            if not self._runner.source(lane).leave_replica(lane):
+            if not self._lanes.source(lane).leave_replica(lane):
                 self._on_trouble(lane, part)
             return
-        end, now_ms = part.high_watermark, self._bench.clock.now_ms()
+        end, now_ms = part.high_watermark, self._context.clock.now_ms()
         lane.note_end(end, part.last_stable_offset, now_ms)
-        lane.times.record_end(end, lane.requested_at, self._bench.loop.now(), now_ms, lane.checkpoint)
-        lane.log_start = part.log_start
+        lane.read.times.record_end(
+            end, lane.read.requested_at, self._context.loop.now(), now_ms, lane.checkpoint
+        )
+        lane.read.log_start = part.log_start
         if not len(part.records):
             if part.preferred_replica >= 0:
                 self._on_preferred(lane, part.preferred_replica)
             else:
                 self._on_nothing(lane, squeezed=squeezed)
             return
-        lane.empty_answers = 0
+        lane.read.empty_answers = 0
         self._forget_failure(lane)
-        lane.counters.fetched_parts += 1
+        lane.observed.counters.fetched_parts += 1
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
-        self._runner.mark_dirty(lane)
+        self._unsaved.mark(lane)
         if failure is not None and not _has_read_all(lane):
             self._on_bad_records(lane, failure)
             return
-        lane.damaged_reads = 0
+        lane.read.damaged_reads = 0
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.ask_for_more(lane, len(part.records))
-        if lane.queue:
+        if lane.queue.unsent:
             self._send(lane)
 
-    def _take(self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:
-        budget = self._bench.budget_of(lane.spec.source, live=lane.is_live)
-        router = BatchRouter(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
+    def _take(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer) -> HeadraceError | None:
+        budget = self._context.budget_of(lane.spec.source, live=lane.read.is_live)
+        router = BatchRouter(lane.read.rules, lane.read.position, budget, lane.spec.end_offset, self._room)
         failure: HeadraceError | None = None
-        before, now = lane.position, self._bench.loop.now()
+        before, now = lane.read.position, self._context.loop.now()
         try:
             router.take(part.records, part.aborted, slab)
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
@@ -125,81 +135,80 @@ class FetchHandler:
         except Exception:
             router.free()
             raise
-        for bucket in lane.buckets:
+        for bucket in lane.read.buckets:
             bucket.take(len(part.records), now)
         if failure is not None:
             _note_unread(lane, part.records)
-        is_too_small = failure is None and lane.position == before and not router.is_cut
+        is_too_small = failure is None and lane.read.position == before and not router.is_cut
         size = first_size(part.records) if is_too_small else router.largest
         if size:
-            lane.note_batch(size)
+            lane.read.size.note_batch(size)
         return failure
 
-    def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
+    def _on_nothing(self, lane: Lane, *, squeezed: bool) -> None:
         """Handle an empty response.
 
         The lane is up to date, is blocked by a transaction, needs a larger request, or got no room in the
         response.
         """
-        end = lane.readable_end
-        if lane.position < end:
-            lane.empty_answers += not squeezed
-            if lane.empty_answers > _MOST_EMPTY_ANSWERS:
+        end = lane.read.readable_end
+        if lane.read.position < end:
+            lane.read.empty_answers += not squeezed
+            if lane.read.empty_answers > _MOST_EMPTY_ANSWERS:
                 self._note_stall(lane, end)
                 return
             self._runner.note_headway(lane)
             if not squeezed:
-                tried = max(lane.fetch_bytes, lane.batch_bytes)
-                lane.batch_bytes = min(tried * 2, max(self._settings.fetch_bytes, tried))
+                lane.read.size.grow(self._settings.fetch_bytes)
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
-        lane.empty_answers = 0
+        lane.read.empty_answers = 0
         self._forget_failure(lane)
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.change_tier(lane, 0)
 
-    def _note_stall(self, lane: LiveLane, end: int) -> None:
+    def _note_stall(self, lane: Lane, end: int) -> None:
         """Handle a broker that returns no records before the end of the log, however large the request."""
-        if self._runner.source(lane).leave_replica(lane):
-            lane.empty_answers = 0
+        if self._lanes.source(lane).leave_replica(lane):
+            lane.read.empty_answers = 0
             return
         self._note_failure(
-            lane, f"the broker returns no records from offset {lane.position}, although the log ends at {end}"
+            lane,
+            f"the broker returns no records from offset {lane.read.position}, although the log ends at {end}",
         )
         self._pacer.try_later(lane)
 
-    def _on_preferred(self, lane: LiveLane, replica: int) -> None:
+    def _on_preferred(self, lane: Lane, replica: int) -> None:
         """Follow the leader's redirect to a preferred replica."""
-        if not self._runner.source(lane).follow(lane, replica):
+        if not self._lanes.source(lane).follow(lane, replica):
             self._note_failure(
                 lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
             )
             self._pacer.try_later(lane)
 
-    def _note_transactions(self, lane: LiveLane) -> None:
+    def _note_transactions(self, lane: Lane) -> None:
         """Track whether an open transaction blocks the lane.
 
         Checked after records, too, because a fetch session omits a partition whose high watermark is
         unchanged.
         """
-        at_open_transaction = lane.stable_offset < lane.high_watermark and lane.position >= lane.stable_offset
-        if lane.rules.read_committed and at_open_transaction:
+        if lane.read.is_blocked:
             self.hanging.holds(lane)
         else:
             self.hanging.flows(lane)
 
-    def _send(self, lane: LiveLane) -> None:
-        if lane.identity is None:
+    def _send(self, lane: Lane) -> None:
+        if lane.ownership.identity is None:
             self._producer_ids.identify(lane)
-        elif lane.transaction is not None and lane.transaction.started_at is None:
+        elif lane.ownership.transaction is not None and not lane.ownership.is_in_transaction:
             self._transactions.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
 
-    def _on_bad_records(self, lane: LiveLane, error: HeadraceError) -> None:
-        if lane.queue:
+    def _on_bad_records(self, lane: Lane, error: HeadraceError) -> None:
+        if lane.queue.unsent:
             self._send(lane)
         if isinstance(error, (RecordTooLarge, TransformFailed)):
             self._rejections.unsendable(lane, error)
@@ -207,29 +216,29 @@ class FetchHandler:
         if isinstance(error, (BatchTooLarge, UndecodableBatch)):
             self._rejections.unopenable(lane, error)
             return
-        lane.damaged_reads += 1
-        if lane.damaged_reads < _CORRUPT_READS:
+        lane.read.damaged_reads += 1
+        if lane.read.damaged_reads < _CORRUPT_READS:
             _log.warning("%s: %s; retrying the fetch", lane.key.partition, error)
-            if self._runner.source(lane).leave_replica(lane):
+            if self._lanes.source(lane).leave_replica(lane):
                 return
             if lane.reader is not None:
                 lane.reader.include(lane)
             return
-        lane.damaged_reads = 0
+        lane.read.damaged_reads = 0
         self._runner.pause(lane, error, drain=True)
 
-    def _on_trouble(self, lane: LiveLane, part: FetchedPartition) -> None:
+    def _on_trouble(self, lane: Lane, part: FetchedPartition) -> None:
         code = part.error
         if part.diverging is not None:
             epoch, end = part.diverging
             self._diverged(lane, epoch, end, common=epoch)
         elif code == Code.OFFSET_OUT_OF_RANGE:
-            self._runner.source(lane).detach(lane)
+            self._lanes.source(lane).detach(lane)
             self._runner.spawn(lane, self._out_of_range(lane))
         elif code in TRANSIENT:
             self._note_failure(lane, name_of(code))
             if code in MOVED:
-                self._runner.source(lane).relocate([lane])
+                self._lanes.source(lane).relocate([lane])
             else:
                 self._pacer.try_later(lane)
         elif code == Code.CORRUPT_MESSAGE:
@@ -237,22 +246,22 @@ class FetchHandler:
         else:
             self._runner.pause(lane, self._error(lane, code), drain=True)
 
-    def _error(self, lane: LiveLane, code: int) -> HeadraceError:
-        place, cluster = lane.key.partition, self._runner.source(lane).cluster
+    def _error(self, lane: Lane, code: int) -> HeadraceError:
+        place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         return cluster.error(code, f"reading {place}", f"Read on topic {place.topic}")
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
 
-    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+    def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         seconds = 2 * self._settings.request_timeout_seconds  # the next response may stall as long
         for lane in lanes:
             self._note_failure(lane, f"{type(error).__name__}: {error}", seconds)
 
-    def on_relocated(self, lane: LiveLane) -> None:
+    def on_relocated(self, lane: Lane) -> None:
         self._runner.guard(lane, self._relocated)
 
-    def _relocated(self, lane: LiveLane) -> None:
+    def _relocated(self, lane: Lane) -> None:
         """Verify by fresh metadata that the topic is still the same before fetching again."""
         if not lane.may_read:
             return
@@ -262,23 +271,21 @@ class FetchHandler:
         elif problem is not None:
             self._runner.pause(lane, problem, drain=True)
         else:
-            self._runner.source(lane).attach(lane)
+            self._lanes.source(lane).attach(lane)
             if lane.reader is None:
                 self._note_failure(lane, "the partition has no leader")
 
-    def _note_failure(self, lane: LiveLane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
+    def _note_failure(self, lane: Lane, reason: str, seconds: float = FAILURE_SECONDS) -> None:
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {reason}"
-        self._runner.note_failure(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
+        self._failures.note(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
-    def _forget_failure(self, lane: LiveLane) -> None:
+    def _forget_failure(self, lane: Lane) -> None:
         """Clear the lane's failure at the source after a successful fetch."""
-        known = self._runner.failing.get(lane)
-        if known is not None and known.side is PauseCause.SOURCE_AWAY:
-            del self._runner.failing[lane]
+        self._failures.forget(lane, PauseCause.SOURCE_AWAY)
 
-    def source_problem(self, lane: LiveLane) -> HeadraceError | None:
+    def source_problem(self, lane: Lane) -> HeadraceError | None:
         """Return why the lane cannot read its partition according to fresh metadata, or None."""
-        cluster = self._runner.source(lane).cluster
+        cluster = self._lanes.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -294,7 +301,7 @@ class FetchHandler:
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"
             )
-        before, now = lane.source.cluster_id, cluster.cluster_id
+        before, now = lane.progress.source.cluster_id, cluster.cluster_id
         if before and now and before != now:
             return TopicRecreated(
                 f"{cluster.name} is another cluster ({now}) than the one from which topic {name} was"
@@ -303,16 +310,16 @@ class FetchHandler:
                 " system.taskPrefix; on_loss = continue appends the new topic to the copied records",
             )
         identity = cluster.topic_id(name)
-        if lane.source.topic_id and identity and identity != lane.source.topic_id:
+        if lane.progress.source.topic_id and identity and identity != lane.progress.source.topic_id:
             return TopicRecreated(
                 f"topic {name} on {cluster.name} was deleted and recreated",
                 advice="on_loss = continue copies the new topic from its beginning",
             )
         return None
 
-    async def _out_of_range(self, lane: LiveLane) -> None:
+    async def _out_of_range(self, lane: Lane) -> None:
         """Find out whether the log start has passed our position or the source has another log."""
-        place, cluster = lane.key.partition, self._runner.source(lane).cluster
+        place, cluster = lane.key.partition, self._lanes.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
             start = (await cluster.offsets({place: EARLIEST}))[place]
@@ -326,72 +333,73 @@ class FetchHandler:
         if problem is not None:
             self._relocated(lane)
         elif start.error or end.error:
-            self._runner.source(lane).relocate([lane])
-        elif lane.position < start.offset:
+            self._lanes.source(lane).relocate([lane])
+        elif lane.read.position < start.offset:
             self._truncated(lane, start.offset)
-        elif lane.position > end.offset or 0 <= end.leader_epoch < lane.source.leader_epoch:
+        elif lane.read.position > end.offset or 0 <= end.leader_epoch < lane.progress.source.leader_epoch:
             # A leader whose epoch is older than ours does not have the records that were copied.
-            self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
+            self._diverged(lane, end.leader_epoch, min(lane.read.position, end.offset))
         else:
             self._runner.later(lane, _RETRY_SECONDS, self._read_again)
 
-    def _read_again(self, lane: LiveLane) -> None:
+    def _read_again(self, lane: Lane) -> None:
         if lane.reader is None:
             self._runner.read_on(lane)
 
-    def _truncated(self, lane: LiveLane, log_start: int) -> None:
-        missing = (
-            f"offsets {lane.position} to {log_start - 1} of {lane.key.partition} are gone from the source"
-        )
+    def _truncated(self, lane: Lane, log_start: int) -> None:
+        lost = f"offsets {lane.read.position} to {log_start - 1}"
+        missing = f"{lost} of {lane.key.partition} are gone from the source"
         if lane.spec.policy.on_loss is OnLoss.HALT:
             error = SourceTruncated(missing, advice="on_loss = continue records the gap and continues")
             self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; continuing after the gap", missing)
         lane.lose(log_start, missing)
-        self._runner.mark_dirty(lane)
+        self._unsaved.mark(lane)
         self._runner.read_on(lane)
 
-    def _diverged(self, lane: LiveLane, epoch: int, end: int, *, common: int = -1) -> None:
+    def _diverged(self, lane: Lane, epoch: int, end: int, *, common: int = -1) -> None:
         """Handle a leader whose log diverges at `end` from the copied records.
 
         `common`: leader epoch of the record before, -1 if unknown; it reveals another divergence below `end`.
         """
         sentence = (
             f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
-            f" records copied up to {lane.position}: the destination has records that the source lost"
+            f" records copied up to {lane.read.position}: the destination has records that the source lost"
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
             error = EpochDiverged(sentence, advice="on_loss = continue copies the new log from that offset")
             self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; copying the new log", sentence)
-        self._runner.source(lane).detach(lane)
+        self._lanes.source(lane).detach(lane)
         self._runner.spawn(lane, self._follow_new_history(lane, end, sentence, common))
 
-    async def _follow_new_history(self, lane: LiveLane, end: int, sentence: str, common: int) -> None:
-        while not lane.is_drained:
-            await self._bench.loop.sleep(_RETRY_SECONDS)
+    async def _follow_new_history(self, lane: Lane, end: int, sentence: str, common: int) -> None:
+        while not lane.queue.is_drained:
+            await self._context.loop.sleep(_RETRY_SECONDS)
             if lane.reader is not None:
                 return  # it was rewound, and may have read the new log from there
         if lane.may_read:
-            if lane.position >= end:  # otherwise it dropped records read earlier, which are read again first
+            if (
+                lane.read.position >= end
+            ):  # otherwise it dropped records read earlier, which are read again first
                 lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
-                self._runner.mark_dirty(lane)
+                self._unsaved.mark(lane)
             self._runner.read_on(lane)
 
 
-def _has_read_all(lane: LiveLane) -> bool:
+def _has_read_all(lane: Lane) -> bool:
     """Return whether the lane has read up to its end, so the records that it could not take lie beyond it."""
-    return lane.spec.end_offset is not None and lane.position >= lane.spec.end_offset
+    return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 
-def _note_unread(lane: LiveLane, records: memoryview) -> None:
+def _note_unread(lane: Lane, records: memoryview) -> None:
     """Record the timestamp of the batch that the lane cannot take, if its header is readable."""
     try:
         for _start, _end, header in scan(records):
-            if header is not None and header.last_offset >= lane.position:
-                lane.waiting = lane.position, header.first_timestamp
+            if header is not None and header.last_offset >= lane.read.position:
+                lane.read.waiting = lane.read.position, header.first_timestamp
                 return
     except CorruptData as error:
         _log.debug("%s: age of the backlog unknown: %s", lane.key.partition, error)

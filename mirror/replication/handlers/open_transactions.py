@@ -14,13 +14,15 @@ from typing import Final
 
 from mirror.client.log_reader import fetch_once
 from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.control.offsets import OpenTransaction, open_transactions
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import duration_text
 
 _log = logging.getLogger(__name__)
@@ -36,27 +38,30 @@ _FIRST_BYTES: Final = 16 * 1024
 class OpenTransactionWatch:
     """Tracker of lanes that an open transaction blocks."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._loop = runner.bench.loop
-        self._patience = runner.bench.settings.hanging_transaction_seconds
-        self._held: dict[LiveLane, None] = {}
+        self._lane_log = lanes.log
+        self._loop = context.loop
+        self._patience = context.settings.hanging_transaction_seconds
+        self._held: dict[Lane, None] = {}
         self._next = 0.0
         self._asking: set[ClusterRef] = set()
         self._dating: set[ClusterRef] = set()
 
-    def holds(self, lane: LiveLane) -> None:
+    def holds(self, lane: Lane) -> None:
         """Track a lane that has reached a last stable offset below the end."""
         if lane not in self._held:
-            lane.since_stable = self._loop.now()
+            lane.observed.since_stable = self._loop.now()
             self._held[lane] = None
 
-    def flows(self, lane: LiveLane) -> None:
+    def flows(self, lane: Lane) -> None:
         """Stop tracking a lane that reads again or is at the end."""
         self._held.pop(lane, None)
-        if lane.held_by:
-            lane.held_by = ""
-            self._runner.log.copies(lane.key)
+        if lane.observed.held_by:
+            lane.observed.held_by = ""
+            self._lane_log.copies(lane.key)
 
     def pump(self, now: float) -> None:
         """Report the lanes that have been blocked for too long."""
@@ -65,10 +70,10 @@ class OpenTransactionWatch:
         self._next = now + _LOOK_SECONDS
         for lane in [one for one in self._held if one.state is not LaneState.COPYING]:
             self._held.pop(lane)
-            lane.held_by = ""
-        late: dict[ClusterRef, list[LiveLane]] = {}
+            lane.observed.held_by = ""
+        late: dict[ClusterRef, list[Lane]] = {}
         for lane in self._held:
-            if not lane.held_by and now - lane.since_stable >= self._patience:
+            if not lane.observed.held_by and now - lane.observed.since_stable >= self._patience:
                 late.setdefault(lane.spec.source, []).append(lane)
         for source, lanes in late.items():
             if source not in self._asking:
@@ -78,42 +83,50 @@ class OpenTransactionWatch:
 
     def _date(self, now: float) -> None:
         """Look up the age of blocked records, once per offset at which lanes are blocked."""
-        undated: dict[ClusterRef, list[LiveLane]] = {}
+        undated: dict[ClusterRef, list[Lane]] = {}
         for lane in self._held:
-            if lane.hidden[0] != lane.stable_offset and now - lane.since_stable >= _SHORT_SECONDS:
+            if (
+                lane.observed.hidden[0] != lane.read.stable_offset
+                and now - lane.observed.since_stable >= _SHORT_SECONDS
+            ):
                 undated.setdefault(lane.spec.source, []).append(lane)
         for source in undated.keys() - self._dating:
             self._dating.add(source)
             self._loop.spawn(self._date_all(source, undated[source][:_AT_ONCE]))
 
-    async def _date_all(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+    async def _date_all(self, source: ClusterRef, lanes: Sequence[Lane]) -> None:
         for lane in lanes:
             await self._runner.run(lane, lane.turn, self._date_one(lane))
         self._dating.discard(source)
 
-    async def _date_one(self, lane: LiveLane) -> None:
-        cluster, place, offset = self._runner.source(lane).cluster, lane.key.partition, lane.stable_offset
+    async def _date_one(self, lane: Lane) -> None:
+        cluster, place, offset = self._lanes.source(lane).cluster, lane.key.partition, lane.read.stable_offset
         try:
             part = await fetch_once(cluster, place, offset, committed=False, most_bytes=_FIRST_BYTES)
         except HeadraceError as error:  # retried in the next pass
             _log.debug("timestamp of offset %s of %s unknown: %s", offset, place, error)
             return
         headers = (header for _, _, header in scan(part.records) if header is not None)
-        lane.hidden = offset, next((one.first_timestamp for one in headers if one.last_offset >= offset), -1)
+        lane.observed.hidden = (
+            offset,
+            next((one.first_timestamp for one in headers if one.last_offset >= offset), -1),
+        )
 
-    async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+    async def _report(self, source: ClusterRef, lanes: Sequence[Lane]) -> None:
         for lane in lanes:
             await self._runner.run(lane, lane.turn, self._report_one(lane))
         self._asking.discard(source)
 
-    async def _report_one(self, lane: LiveLane) -> None:
+    async def _report_one(self, lane: Lane) -> None:
         transactions = await self._transactions(lane)
         if lane in self._held:
-            lane.held_by = _sentence(lane, self._loop.now() - lane.since_stable, transactions)
-            self._runner.log.waits(lane.spec, lane.held_by, PauseCause.OPEN_TRANSACTION)
+            lane.observed.held_by = _sentence(
+                lane, self._loop.now() - lane.observed.since_stable, transactions
+            )
+            self._lane_log.waits(lane.spec, lane.observed.held_by, PauseCause.OPEN_TRANSACTION)
 
-    async def _transactions(self, lane: LiveLane) -> Sequence[OpenTransaction]:
-        cluster, place = self._runner.source(lane).cluster, lane.key.partition
+    async def _transactions(self, lane: Lane) -> Sequence[OpenTransaction]:
+        cluster, place = self._lanes.source(lane).cluster, lane.key.partition
         leader = cluster.leader(place)
         if leader is None:
             return ()
@@ -124,10 +137,10 @@ class OpenTransactionWatch:
             return ()
 
 
-def _sentence(lane: LiveLane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
+def _sentence(lane: Lane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
     text = (
         f"a source transaction has been open for {duration_text(seconds)} and blocks {lane.key.partition} at"
-        f" offset {lane.stable_offset} of {lane.high_watermark}"
+        f" offset {lane.read.stable_offset} of {lane.read.high_watermark}"
     )
     if transactions:
         oldest = transactions[0]

@@ -22,6 +22,7 @@ from mirror.errors import (
     UndecodableBatch,
     Unreachable,
 )
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, Path, RejectedBatch
 from mirror.lane.progress import SourceIdentity
@@ -32,9 +33,10 @@ from mirror.protocol.batches.opener import BatchOpener
 from mirror.protocol.batches.records import Record
 from mirror.protocol.codes import Code
 from mirror.replication import limits
+from mirror.replication.context import EngineContext
 from mirror.replication.handlers.dead_letters import DeadLetterTopic
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 
 _log = logging.getLogger(__name__)
 
@@ -57,20 +59,21 @@ _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE,
 class Rejections:
     """Decisions after a rejection, once no batch of the lane is in flight."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
-        self._aside: set[LiveLane] = set()
+        self._aside: set[Lane] = set()
         """Lanes whose dead letters are being written; further rejections are ignored, as they recur."""
 
-    def refused(self, lane: LiveLane, trouble: RejectedBatch) -> None:
+    def refused(self, lane: Lane, trouble: RejectedBatch) -> None:
         """Handle a batch that the destination rejected."""
         outgoing = trouble.outgoing
         doing = (
             f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
         )
         doing, right = f"{doing} to {lane.spec.destination_topic}", f"Write on topic {lane.target.topic}"
-        error = self._runner.sink(lane).cluster.error(trouble.code, doing, right, trouble.message)
+        error = self._lanes.sink(lane).cluster.error(trouble.code, doing, right, trouble.message)
         if isinstance(error, RecordTooLarge) and outgoing.count > 1:
             limits.learn_cap(lane, len(outgoing.batch))
             self._runner.restart(lane, f"the destination rejects batches of {len(outgoing.batch)} bytes")
@@ -83,35 +86,35 @@ class Rejections:
         else:
             self._open(lane, outgoing, singly=True)
 
-    def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
+    def unsendable(self, lane: Lane, error: RecordTooLarge | TransformFailed) -> None:
         """Handle a record that is too large for the destination or cannot be transformed. It was not sent."""
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         else:
             self._apply_policy(lane, [error.offset], error)
 
-    def unopenable(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
+    def unopenable(self, lane: Lane, error: BatchTooLarge | UndecodableBatch) -> None:
         """Handle a batch that has to be opened but is too large or damaged."""
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         elif policy is OnRejection.SKIP:
-            self._leave_unopened(lane, OffsetClass.FILTERED, error, lane.source)
+            self._leave_unopened(lane, OffsetClass.FILTERED, error, lane.progress.source)
         else:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
-    async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
+    async def _put_batch_aside(self, lane: Lane, error: BatchTooLarge | UndecodableBatch) -> None:
         """Write the whole batch, unchanged, as the value of one dead letter."""
-        source = lane.source
+        source = lane.progress.source
         part = await fetch_once(
-            self._runner.source(lane).cluster, lane.key.partition, error.offset, committed=False
+            self._lanes.source(lane).cluster, lane.key.partition, error.offset, committed=False
         )
         for start, end, header in scan(part.records):
             batch = part.records[start:end]
             if (last_offset(batch) if header is None else header.last_offset) == error.last_offset:
                 timestamp = NO_TIMESTAMP if header is None else header.max_timestamp
                 whole = Record(error.offset, timestamp, None, bytes(batch))
-                await self._topic(lane).write([_letter(lane, whole, error)], self._bench.clock.now_ms())
+                await self._topic(lane).write([_letter(lane, whole, error)], self._context.clock.now_ms())
                 break
         else:
             raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} could not be read")
@@ -119,7 +122,7 @@ class Rejections:
 
     def _leave_unopened(
         self,
-        lane: LiveLane,
+        lane: Lane,
         offset_class: OffsetClass,
         error: BatchTooLarge | UndecodableBatch,
         source: SourceIdentity,
@@ -128,11 +131,11 @@ class Rejections:
         limits.leave_unopened(lane, error.last_offset, offset_class, source)
         self._runner.restart(lane, "an undecodable batch is skipped")
 
-    def _open(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
+    def _open(self, lane: Lane, outgoing: OutBatch, *, singly: bool) -> None:
         limits.open_refused(lane, outgoing.first_offset, outgoing.next_offset, singly=singly)
         self._runner.restart(lane, "a rejected batch is opened" + (", record by record" if singly else ""))
 
-    def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+    def _apply_policy(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             coordinates = ", ".join(map(str, offsets[:5])) + (" …" if len(offsets) > 5 else "")
@@ -141,13 +144,13 @@ class Rejections:
                 lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
             )
         elif policy is OnRejection.SKIP:
-            self._omit(lane, offsets, OffsetClass.FILTERED, error, lane.source)
+            self._omit(lane, offsets, OffsetClass.FILTERED, error, lane.progress.source)
         else:
             self._write_letters(lane, self._put_aside(lane, offsets, error))
 
     def _omit(
         self,
-        lane: LiveLane,
+        lane: Lane,
         offsets: Sequence[int],
         offset_class: OffsetClass,
         error: HeadraceError,
@@ -157,15 +160,15 @@ class Rejections:
         limits.omit(lane, offsets, offset_class, source)
         self._runner.restart(lane, "the rejected records are skipped")
 
-    def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
-        self._runner.source(lane).detach(lane)
+    def _write_letters(self, lane: Lane, writing: Coroutine[Any, Any, None]) -> None:
+        self._lanes.source(lane).detach(lane)
         if lane in self._aside:
             writing.close()
         else:
             self._aside.add(lane)
-            self._bench.loop.spawn(self._written(lane, writing))
+            self._context.loop.spawn(self._written(lane, writing))
 
-    async def _written(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
+    async def _written(self, lane: Lane, writing: Coroutine[Any, Any, None]) -> None:
         try:
             await writing
         except Exception as error:  # noqa: BLE001 - it concerns one lane
@@ -173,32 +176,32 @@ class Rejections:
         finally:
             self._aside.remove(lane)
 
-    async def _put_aside(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
+    async def _put_aside(self, lane: Lane, offsets: Sequence[int], error: HeadraceError) -> None:
         """Copy the records to the dead-letter topic and omit them from the lane.
 
         They are omitted even if the lane restarted meanwhile; otherwise the letters would be written again.
         """
-        source = lane.source
+        source = lane.progress.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
-        await self._topic(lane).write(letters, self._bench.clock.now_ms())
+        await self._topic(lane).write(letters, self._context.clock.now_ms())
         self._omit(lane, offsets, OffsetClass.DEAD_LETTERED, error, source)
 
-    def _topic(self, lane: LiveLane) -> DeadLetterTopic:
-        replication = self._bench.identity.replication_factor
-        return DeadLetterTopic(self._runner.sink(lane).cluster, lane.spec.destination_topic, replication)
+    def _topic(self, lane: Lane) -> DeadLetterTopic:
+        replication = self._context.identity.replication_factor
+        return DeadLetterTopic(self._lanes.sink(lane).cluster, lane.spec.destination_topic, replication)
 
-    async def _read(self, lane: LiveLane, offsets: Sequence[int]) -> list[Record]:
-        cluster, wanted = self._runner.source(lane).cluster, set(offsets)
+    async def _read(self, lane: Lane, offsets: Sequence[int]) -> list[Record]:
+        cluster, wanted = self._lanes.source(lane).cluster, set(offsets)
         found: list[Record] = []
         span = PartitionRange(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
-        opener = BatchOpener(lane.rules.opened_bytes, lane.rules.opened_records, min(offsets))
+        opener = BatchOpener(lane.read.rules.opened_bytes, lane.read.rules.opened_records, min(offsets))
         async for batch, header in span.batches():
             records = opener.message_records(batch) if header is None else opener.records(batch, header)
             found += [record for record in records if record.offset in wanted]
         return found
 
 
-def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
+def _letter(lane: Lane, record: Record, error: HeadraceError) -> Record:
     """Return the source record with its coordinates and the error as headers."""
     place = lane.key.partition
     origin = (

@@ -10,12 +10,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import ACTIVE, LaneState
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import ClusterRef
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.causes import cause_of_silence
 
 _LOOK_SECONDS: Final = 1.0
@@ -27,29 +29,32 @@ PATIENCE_SECONDS: Final = 5.0
 class StallReporter:
     """Reporter of stalled lanes."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
-        self._stalled: dict[LiveLane, None] = {}
-        self._suspected: set[LiveLane] = set()
+        self._failures = lanes.failures
+        self._lane_log = lanes.log
+        self._stalled: dict[Lane, None] = {}
+        self._suspected: set[Lane] = set()
         self._next = 0.0
 
     def pump(self, now: float) -> None:
         """Check silent clusters and failing lanes."""
         if now < self._next:
             return
-        self._next = now + max(_LOOK_SECONDS, len(self._runner.lanes) / _LANES_A_SECOND)
-        silent = self._bench.silent_clusters(now - PATIENCE_SECONDS)
-        if not (silent or self._runner.failing or self._stalled):
+        self._next = now + max(_LOOK_SECONDS, len(self._lanes.by_key) / _LANES_A_SECOND)
+        silent = self._context.silent_clusters(now - PATIENCE_SECONDS)
+        if not (silent or self._failures.by_lane or self._stalled):
             return
-        reasons: dict[LiveLane, tuple[str, PauseCause]] = {}
+        reasons: dict[Lane, tuple[str, PauseCause]] = {}
         if silent:
-            for lane in self._runner.lanes.values():
+            for lane in self._lanes.by_key.values():
                 name = _waits_for(lane, silent, now)
                 if name is not None and name == lane.spec.destination:
                     self._runner.guard(lane, self._runner.give_way)
                 if name is not None:
-                    sentence = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
+                    sentence = f"{self._context.silence(name)}, since {self._time(silent[name], now)}"
                     reasons[lane] = sentence, cause_of_silence(lane.spec, {name: silent[name]})
         self._note_failing(reasons, now)
         # A lane that is starting does not copy yet, and its start is reported separately.
@@ -62,30 +67,30 @@ class StallReporter:
                 self._report(lane, reason, cause)
         self._suspected = set(reasons)
 
-    def _note_failing(self, reasons: dict[LiveLane, tuple[str, PauseCause]], now: float) -> None:
-        for lane, failure in list(self._runner.failing.items()):
+    def _note_failing(self, reasons: dict[Lane, tuple[str, PauseCause]], now: float) -> None:
+        for lane, failure in list(self._failures.by_lane.items()):
             if now > failure.until or lane.state in (LaneState.PAUSED, LaneState.STOPPED):
-                del self._runner.failing[lane]
+                del self._failures.by_lane[lane]
             elif now - failure.since >= PATIENCE_SECONDS:
                 sentence = f"{failure.sentence}, since {self._time(failure.since, now)}"
                 reasons[lane] = sentence, failure.side
 
-    def _report(self, lane: LiveLane, reason: str, cause: PauseCause) -> None:
+    def _report(self, lane: Lane, reason: str, cause: PauseCause) -> None:
         self._stalled[lane] = None
-        if lane.stalled_by != reason:
-            lane.stalled_by = reason
-            self._runner.log.waits(lane.spec, reason, cause)
+        if lane.observed.stalled_by != reason:
+            lane.observed.stalled_by = reason
+            self._lane_log.waits(lane.spec, reason, cause)
 
-    def _resumed(self, lane: LiveLane) -> None:
+    def _resumed(self, lane: Lane) -> None:
         del self._stalled[lane]
-        lane.stalled_by = ""
+        lane.observed.stalled_by = ""
         if lane.pause is not None and lane.state is not LaneState.STOPPED:
-            self._runner.log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
+            self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
         elif lane.state in ACTIVE:
-            self._runner.log.copies(lane.key)
+            self._lane_log.copies(lane.key)
 
     def _time(self, since: float, now: float) -> str:
-        return utc_time(self._bench.clock.now_ms() - int((now - since) * 1000))
+        return utc_time(self._context.clock.now_ms() - int((now - since) * 1000))
 
 
 def utc_time(epoch_ms: int) -> str:
@@ -93,7 +98,7 @@ def utc_time(epoch_ms: int) -> str:
     return datetime.fromtimestamp(epoch_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
+def _waits_for(lane: Lane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
     """Return the silent cluster that blocks the lane, or None.
 
     A lane does not fetch while it cannot write, so the silence of its source does not count then.
@@ -106,19 +111,21 @@ def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> C
         return None if has_reason or not asked else min(asked, key=silent.__getitem__)
     if lane.state not in ACTIVE:
         return None
-    if target in silent and (lane.is_identifying or not lane.is_writable or _is_unanswered(lane, now)):
+    if target in silent and (
+        lane.ownership.is_identifying or not lane.queue.is_writable or _is_unanswered(lane, now)
+    ):
         return target
     if (
         source in silent
-        and not lane.waits
+        and not lane.read.waits
         and (lane.reader.is_silent(now) if lane.reader else lane.state is LaneState.COPYING)
     ):
         return source
     return None
 
 
-def _is_unanswered(lane: LiveLane, now: float) -> bool:
+def _is_unanswered(lane: Lane, now: float) -> bool:
     return any(
         isinstance(item, OutBatch) and item.outstanding and now - item.sent_at >= PATIENCE_SECONDS
-        for item in lane.sent
+        for item in lane.queue.sent
     )

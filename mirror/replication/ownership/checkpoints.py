@@ -17,6 +17,7 @@ from typing import Final
 
 from mirror.client.event_loop import Promise
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
 from mirror.lane.progress import Entry, entries_of, forgotten_chunks
 from mirror.model.datastreams.lanes import PauseCause
@@ -26,8 +27,9 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import commit_offsets
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.progress_log import ProgressLog
 
 _log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ _GROUP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
-Saved = tuple[LiveLane, int, int]
+Saved = tuple[Lane, int, int]
 """A lane, the number of its sealed map runs, and its checkpoint."""
 
 
@@ -52,23 +54,26 @@ class _Destination:
 class Checkpoints:
     """Writer of progress records and of positions in consumer groups of the source."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
-        self._interval = runner.bench.identity.checkpoint_interval_seconds
-        self._next = self._next_groups = runner.bench.loop.now() + self._interval
+        self._unsaved = lanes.unsaved
+        self._failures = lanes.failures
+        self._interval = context.identity.checkpoint_interval_seconds
+        self._next = self._next_groups = context.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
         """Start due saves, and urgent ones for lanes that are stopping."""
-        urgent = {lane.spec.destination for lane in self._runner.stopping}
+        urgent = {lane.spec.destination for lane in self._lanes.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
             self._store(now, urgent)
         if now >= self._next_groups:
             self._next_groups = now + _GROUP_SECONDS
-            self._bench.loop.spawn(self.commit_groups())
+            self._context.loop.spawn(self.commit_groups())
 
     def hurry(self, name: ClusterRef) -> None:
         """Retry failed saves soon after a cluster is back from an outage."""
@@ -76,7 +81,7 @@ class Checkpoints:
         if destination is not None and destination.reported:
             destination.retry = _RETRY_SECONDS
             destination.due = 0.0
-            self._next = self._bench.loop.now()
+            self._next = self._context.loop.now()
 
     def _may_hurry(self, name: ClusterRef) -> bool:
         destination = self._destinations.get(name)
@@ -84,10 +89,10 @@ class Checkpoints:
 
     def _store(self, now: float, urgent: set[ClusterRef]) -> None:
         self._next = now + self._interval
-        lanes: dict[ClusterRef, dict[LiveLane, None]] = {}
-        for lane in self._runner.stopping:
+        lanes: dict[ClusterRef, dict[Lane, None]] = {}
+        for lane in self._lanes.stopping:
             lanes.setdefault(lane.spec.destination, {})[lane] = None
-        for lane in self._runner.dirty:
+        for lane in self._unsaved.dirty:
             if not is_transactional(lane) and lane.is_loaded:
                 lanes.setdefault(lane.spec.destination, {})[lane] = None
         for name, mine in lanes.items():
@@ -95,15 +100,15 @@ class Checkpoints:
             if name in urgent or (now >= destination.due and not destination.is_saving):
                 destination.due = self._next
                 destination.is_saving = True
-                self._bench.loop.spawn(self._save(name, destination, list(mine)))
+                self._context.loop.spawn(self._save(name, destination, list(mine)))
             elif not destination.is_saving:
                 self._next = min(self._next, destination.due)
 
-    async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[LiveLane]) -> None:
-        dirty = {lane for lane in lanes if lane in self._runner.dirty}
-        stopping = [lane for lane in lanes if lane in self._runner.stopping]
+    async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[Lane]) -> None:
+        dirty = {lane for lane in lanes if lane in self._unsaved.dirty}
+        stopping = [lane for lane in lanes if lane in self._lanes.stopping]
         for lane in dirty:
-            self._runner.take_change(lane)
+            self._unsaved.take_change(lane)
         try:
             checked = await self._check_topics(lanes)
             await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
@@ -119,39 +124,39 @@ class Checkpoints:
             self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
 
-    def _note_unsafe_topic(self, name: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+    def _note_unsafe_topic(self, name: ClusterRef, lanes: Sequence[Lane]) -> None:
         """Report lanes whose stored progress will expire."""
-        problem = self._bench.progress_problem(name)
+        problem = self._context.progress_problem(name)
         for lane in lanes if problem is not None else ():
-            self._runner.note_failure(lane, PauseCause.OTHER, str(problem), self._interval * 2)
+            self._failures.note(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
-    def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
+    def _has_news(self, lane: Lane, dirty: Set[Lane]) -> bool:
         """Return whether the lane has unsaved progress that may be stored."""
         if not _may_be_stored(lane):
             return False
-        return lane in dirty or (not lane.is_clean and not is_transactional(lane))
+        return lane in dirty or (not lane.progress.clean and not is_transactional(lane))
 
     def _put_off(
-        self, name: ClusterRef, destination: _Destination, lanes: Iterable[LiveLane], error: Exception
+        self, name: ClusterRef, destination: _Destination, lanes: Iterable[Lane], error: Exception
     ) -> None:
         reason = str(error) or type(error).__name__
         if reason != destination.reported:
             _log.warning("cannot store progress in %s: %s", name, reason)
             destination.reported = reason
         for lane in lanes:
-            self._runner.note_change(lane)
+            self._unsaved.note_change(lane)
             sentence = f"cannot store progress: {reason}"
-            self._runner.note_failure(lane, PauseCause.DESTINATION_AWAY, sentence, destination.retry * 2)
-        destination.due = self._bench.loop.now() + destination.retry
+            self._failures.note(lane, PauseCause.DESTINATION_AWAY, sentence, destination.retry * 2)
+        destination.due = self._context.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
 
-    async def _save_to(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+    async def _save_to(self, destination: ClusterRef, lanes: Sequence[Lane]) -> None:
         own = await self._without_foreign(destination, lanes)
         mine = [lane for lane in own if _may_be_stored(lane)]  # a lane may have begun a new life meanwhile
         if not mine:
             return
-        now_ms = self._bench.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         entries: list[Entry] = []
         written: list[Saved] = []
         for lane in mine:
@@ -160,69 +165,70 @@ class Checkpoints:
             except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
                 self._runner.set_aside(lane, error)
         try:
-            await self._bench.progress(destination).save(entries, now_ms)
+            await self._context.progress(destination).save(entries, now_ms)
         except (CorruptData, RecordRejected, RecordTooLarge) as error:
             if len(mine) == 1:
-                self._runner.note_change(mine[0])
+                self._unsaved.note_change(mine[0])
                 self._runner.set_aside(mine[0], error)
                 return
             for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
                 await self._save_to(destination, half)
             return
         for lane, upto, position in written:
-            lane.offset_map.sealed = max(lane.offset_map.sealed, upto)
-            self._runner.note_moved(lane, position)
+            lane.progress.note_sealed(upto)
+            self._unsaved.note_moved(lane, position)
 
-    def _entries(self, lane: LiveLane, now_ms: int, written: list[Saved]) -> list[Entry]:
-        clean = lane in self._runner.stopping and not lane.is_ambiguous and not lane.needs_fence
-        before = lane.offset_map.first_index
-        lane.offset_map.prune(lane.log_start)
-        lane.ledger.prune(lane.log_start)
-        entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
-        progress = lane.progress(clean=clean or lane.is_clean)
-        mine, upto = entries_of(lane.key, progress, now_ms, self._bench.token)
+    def _entries(self, lane: Lane, now_ms: int, written: list[Saved]) -> list[Entry]:
+        progress, queue, ownership = lane.progress, lane.queue, lane.ownership
+        clean = lane in self._lanes.stopping and not queue.is_ambiguous and not ownership.needs_fence
+        before = progress.offset_map.first_index
+        progress.offset_map.prune(lane.read.log_start)
+        progress.ledger.prune(lane.read.log_start)
+        entries = forgotten_chunks(lane.key, before, progress.offset_map.first_index)
+        stored = lane.stored_progress(clean=clean or progress.clean)
+        mine, upto = entries_of(lane.key, stored, now_ms, self._context.token)
         written.append((lane, upto, lane.checkpoint))
         return entries + mine
 
-    async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+    async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes that no other engine has taken and copied meanwhile; reload all others."""
-        unproven = {lane for lane in lanes if not lane.has_owned or is_transactional(lane)}
+        unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
-        log = self._bench.progress(destination)
+        log = self._context.progress(destination)
         await log.catch_up([lane.key for lane in unproven])
         foreign = {lane for lane in unproven if self._is_foreign(lane, log)}
         return [lane for lane in lanes if lane not in foreign]
 
-    def _is_foreign(self, lane: LiveLane, log: ProgressLog) -> bool:
+    def _is_foreign(self, lane: Lane, log: ProgressLog) -> bool:
         try:
-            if not self._runner.is_foreign(lane, log.stored(lane.key)):
+            if not self._unsaved.is_foreign(lane, log.stored(lane.key)):
                 return False
-            if lane not in self._runner.stopping:
+            if lane not in self._lanes.stopping:
                 self._runner.reload(lane, "another owner has stored its progress")
         except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
             self._runner.set_aside(lane, error)
         return True
 
-    async def _check_topics(self, lanes: Sequence[LiveLane]) -> list[LiveLane]:
+    async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes whose progress may be stored.
 
         Where topics are addressed by name, only a metadata refresh reveals a recreated topic, whose offsets
         must not count as those of the old one.
         """
-        by_source: dict[ClusterRef, list[LiveLane]] = {}
+        by_source: dict[ClusterRef, list[Lane]] = {}
         for lane in lanes:
             by_source.setdefault(lane.spec.source, []).append(lane)
-        found: list[list[LiveLane]] = await self._bench.loop.together(
+        found: list[list[Lane]] = await self._context.loop.together(
             self._check_source(source, mine) for source, mine in by_source.items()
         )
         return [lane for part in found for lane in part]
 
-    async def _check_source(self, source: ClusterRef, lanes: list[LiveLane]) -> list[LiveLane]:
+    async def _check_source(self, source: ClusterRef, lanes: list[Lane]) -> list[Lane]:
         copying = {lane for lane in lanes if lane.state is LaneState.COPYING}
         if not copying:  # its cluster may be one that cannot be opened
             return lanes
-        cluster = self._bench.cluster(source)
+        cluster = self._context.cluster(source)
         if not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
             return lanes
         try:
@@ -230,11 +236,11 @@ class Checkpoints:
         except HeadraceError as error:
             _log.info("progress of lanes that read from %s is not stored yet: %s", source, error)
             for lane in copying:
-                self._runner.note_change(lane)
+                self._unsaved.note_change(lane)
             return [lane for lane in lanes if lane not in copying]
         for lane in copying:
             identity = cluster.topic_id(lane.key.partition.topic)
-            if lane.source.topic_id and identity != lane.source.topic_id:
+            if lane.progress.source.topic_id and identity != lane.progress.source.topic_id:
                 self._runner.restart(lane, "the source topic was deleted or recreated")
         return lanes
 
@@ -243,16 +249,16 @@ class Checkpoints:
 
         Nothing depends on them, so failures are only logged.
         """
-        moved, self._runner.moved = self._runner.moved, {}
-        by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
+        moved = self._unsaved.take_moved()
+        by_source: dict[ClusterRef, dict[Lane, int]] = {}
         for lane, position in moved.items():
             showing = self._showing.get(lane.spec.source)
             if showing is None or showing.is_done:
                 by_source.setdefault(lane.spec.source, {})[lane] = position
             else:
-                self._runner.moved.setdefault(lane, position)
+                self._unsaved.moved.setdefault(lane, position)
         shown = {
-            source: self._bench.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
+            source: self._context.loop.spawn(self._show(source, mine)) for source, mine in by_source.items()
         }
         self._showing.update(shown)
         for one in shown.values():
@@ -264,7 +270,7 @@ class Checkpoints:
             await one
         await self.commit_groups()
 
-    async def _show(self, source: ClusterRef, moved: dict[LiveLane, int]) -> None:
+    async def _show(self, source: ClusterRef, moved: dict[Lane, int]) -> None:
         by_group: dict[str, dict[TopicPartition, int]] = {}
         for lane, position in moved.items():
             by_group.setdefault(lane.spec.consumer_group, {})[lane.key.partition] = position
@@ -274,13 +280,13 @@ class Checkpoints:
         except HeadraceError as error:
             _log.warning("cannot commit consumer group positions at %s: %s", source, error)
             for lane, position in moved.items():
-                self._runner.moved.setdefault(lane, position)
+                self._unsaved.moved.setdefault(lane, position)
         except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
             _log.exception("cannot commit consumer group positions at %s", source)
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)
-        codes = await self._bench.cluster(source).ask_coordinator(
+        codes = await self._context.cluster(source).ask_coordinator(
             GROUP, group, call, lambda found: max(found.values(), default=0)
         )
         if any(codes.values()):
@@ -291,11 +297,11 @@ class Checkpoints:
             )
 
 
-def _may_be_stored(lane: LiveLane) -> bool:
+def _may_be_stored(lane: Lane) -> bool:
     """Return whether the lane has progress that it may store."""
-    return lane.is_loaded and lane.position >= 0 and not lane.is_fenced and not lane.is_broken
+    return lane.is_loaded and lane.read.position >= 0 and not lane.is_fenced and not lane.is_broken
 
 
-def is_transactional(lane: LiveLane) -> bool:
+def is_transactional(lane: Lane) -> bool:
     """Return whether the lane stores its progress in transactions."""
     return lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import fetch_once
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import Precision
 from mirror.lane.rules import AbortedFilter
 from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
-from mirror.replication.live_lane import LiveLane
 
 
 class _StoredBatch(NamedTuple):
@@ -31,15 +31,15 @@ class _StoredBatch(NamedTuple):
     offset_class: OffsetClass | None
 
 
-async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -> int:
+async def surviving_end(target: Cluster, lane: Lane, first: int, end: int) -> int:
     """Return the offset up to which the destination still has what it had when the lane learned its
     `target_next` and its map. [first, end) is the present log of the destination. Not less than
-    `lane.target_end` unless a loss is found.
+    `lane.progress.target_end` unless a loss is found.
 
     Raises Unreachable, CorruptData.
     """
     upto = cursor = known_end(lane, end)
-    mapped = lane.offset_map.target_end or 0
+    mapped = lane.progress.offset_map.target_end or 0
     while cursor > first:
         stored = await _stored_at(target, lane, cursor - 1)
         if stored is not None and _is_lost(lane, cursor - 1, stored):
@@ -53,23 +53,29 @@ async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -
     return upto
 
 
-def known_end(lane: LiveLane, end: int) -> int:
+def known_end(lane: Lane, end: int) -> int:
     """Return the same bound judging only by the end of the log."""
-    return min(lane.target_end if lane.target_next is None else lane.target_next, end)
+    return min(
+        lane.progress.target_end if lane.progress.target_next is None else lane.progress.target_next, end
+    )
 
 
-def _is_lost(lane: LiveLane, offset: int, stored: _StoredBatch) -> bool:
+def _is_lost(lane: Lane, offset: int, stored: _StoredBatch) -> bool:
     """Return whether the batch replaced one that the lane knows."""
     writer = stored.header.producer_id, stored.header.producer_epoch
-    if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
+    if (
+        lane.progress.owner is not None
+        and writer[0] == lane.progress.owner[0]
+        and writer[1] > lane.progress.owner[1]
+    ):
         return True
-    if lane.offset_map.backward(offset).precision is not Precision.EXACT:
+    if lane.progress.offset_map.backward(offset).precision is not Precision.EXACT:
         return False
-    is_of_owner = lane.owned_from is not None and offset >= lane.owned_from
-    return stored.offset_class is not None or (is_of_owner and writer != lane.owner)
+    is_of_owner = lane.progress.owned_from is not None and offset >= lane.progress.owned_from
+    return stored.offset_class is not None or (is_of_owner and writer != lane.progress.owner)
 
 
-async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -> bool:
+async def holds_records(target: Cluster, lane: Lane, first: int, end: int) -> bool:
     """Return whether the destination has records in [first, end). Transaction markers do not count, because
     fencing leaves one even if no owner has written anything.
 
@@ -89,7 +95,7 @@ async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -
     return False
 
 
-async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _StoredBatch | None:
+async def _stored_at(target: Cluster, lane: Lane, offset: int) -> _StoredBatch | None:
     """Return the batch that contains the offset; None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(

@@ -26,14 +26,16 @@ from mirror.errors import Fenced, HeadraceError, Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
+from mirror.lane.parts.ownership import identity_name
 from mirror.lane.progress import LaneProgress, Owner, entries_of
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, identity_name
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.losses import holds_records, known_end, surviving_end
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.quotas.read_pacer import ReadPacer
@@ -47,18 +49,23 @@ _COMPARISONS: Final = 4
 class ProducerIdManager:
     """Provider of producer ids, with limited concurrency per destination."""
 
-    def __init__(self, runner: LaneRunner, pacer: ReadPacer) -> None:
+    def __init__(
+        self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, pacer: ReadPacer
+    ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
+        self._unsaved = lanes.unsaved
+        self._transactions = runner.transactions
         self._pacer = pacer
-        self._bench = runner.bench
-        self._waiting: dict[ClusterRef, deque[tuple[LiveLane, int]]] = {}
+        self._waiting: dict[ClusterRef, deque[tuple[Lane, int]]] = {}
         self._running: Counter[ClusterRef] = Counter()
         self._comparing: dict[tuple[ClusterRef, ClusterRef], ConcurrencyLimit] = {}
 
-    def identify(self, lane: LiveLane) -> None:
+    def identify(self, lane: Lane) -> None:
         """Request an identity for the lane, which sends as soon as it has one."""
-        if lane.identity is None and not lane.is_identifying and lane.may_drain:
-            lane.identity_requested_at = self._bench.loop.now()
+        if lane.ownership.identity is None and not lane.ownership.is_identifying and lane.may_drain:
+            lane.ownership.claimed_at = self._context.loop.now()
             target = lane.spec.destination
             self._waiting.setdefault(target, deque()).append((lane, lane.turn))
             self._pump(target)
@@ -68,81 +75,81 @@ class ProducerIdManager:
         while waiting and self._running[target] < _AT_ONCE:
             lane, turn = waiting.popleft()
             self._running[target] += 1
-            self._bench.loop.spawn(self._run(lane, turn))
+            self._context.loop.spawn(self._run(lane, turn))
 
-    async def _run(self, lane: LiveLane, turn: int) -> None:
+    async def _run(self, lane: Lane, turn: int) -> None:
         try:
             await self._runner.run(lane, turn, self._make_ready(lane))
         finally:
-            lane.identity_requested_at = inf
+            lane.ownership.claimed_at = inf
             self._running[lane.spec.destination] -= 1
             # Deferred to the next loop iteration: many waiting lanes may have restarted and end at once.
-            self._bench.loop.call_soon(partial(self._ended, lane))
+            self._context.loop.call_soon(partial(self._ended, lane))
 
-    def _ended(self, lane: LiveLane) -> None:
-        if lane.queue:
+    def _ended(self, lane: Lane) -> None:
+        if lane.queue.unsent:
             self.identify(lane)  # it restarted meanwhile, and its fetched batches need an identity
         else:
             self._runner.guard(lane, self._pacer.resume)  # it may have released them, too
         self._pump(lane.spec.destination)
 
-    async def _make_ready(self, lane: LiveLane) -> None:
-        target = self._runner.sink(lane).cluster
+    async def _make_ready(self, lane: Lane) -> None:
+        target = self._lanes.sink(lane).cluster
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
-        stamp = await self._runner.see_through(self._take(lane, target, transactional=transactional))
-        is_next = lane.is_clean and not transactional and _is_next(lane.owner, stamp)
+        stamp = await self._context.loop.see_through(self._take(lane, target, transactional=transactional))
+        is_next = lane.progress.clean and not transactional and _is_next(lane.progress.owner, stamp)
         if not is_next:
-            stamp = await self._runner.see_through(self._fence(lane, stamp))
+            stamp = await self._context.loop.see_through(self._fence(lane, stamp))
             if not await self._is_up_to_date(lane):
                 return
-        lane.has_owned = True
-        if lane.owner is None and lane.target_next is None and stamp.epoch > 0:
+        lane.ownership.has_owned = True
+        if lane.progress.owner is None and lane.progress.target_next is None and stamp.epoch > 0:
             await self._note_forgotten(lane, target)
         if transactional:
             stamp, end = await self._end_transactions(lane, target, stamp)
             await self._look_for_losses(lane, target, end)
-            if lane.is_forgotten:
+            if lane.ownership.is_forgotten:
                 await self._look_for_ours(lane, target)
-            lane.target_next = None
-            self._runner.transactions.prepare(lane, end)
+            lane.progress.target_next = None
+            self._transactions.prepare(lane, end)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, target, stamp)
-        lane.needs_fence = lane.is_clean = lane.is_forgotten = False
-        lane.disputed = None
+        lane.ownership.needs_fence = lane.progress.clean = lane.ownership.is_forgotten = False
+        lane.ownership.disputed = None
         lane.identify(stamp)
         self._send(lane)
 
-    def _send(self, lane: LiveLane) -> None:
+    def _send(self, lane: Lane) -> None:
         """Send the batches fetched while the lane waited for its id."""
-        if lane.transaction is not None:
-            self._runner.transactions.begin(lane)
+        if lane.ownership.transaction is not None:
+            self._transactions.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
         # It may have released its batches meanwhile and stopped reading (`stalls`).
         self._pacer.resume(lane)
 
-    async def _fence(self, lane: LiveLane, stamp: ProducerStamp) -> ProducerStamp:
+    async def _fence(self, lane: Lane, stamp: ProducerStamp) -> ProducerStamp:
         """Fence former owners if the destination has to be compared; return the id to continue with."""
-        lane.needs_fence = lane.needs_fence or stamp.epoch > 0
-        if not lane.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
+        lane.ownership.needs_fence = lane.ownership.needs_fence or stamp.epoch > 0
+        if not lane.ownership.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
             return stamp
-        target, patience = self._runner.sink(lane).cluster, self._bench.settings.transaction_timeout_seconds
+        target, patience = self._lanes.sink(lane).cluster, self._context.settings.transaction_timeout_seconds
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
-    async def _take(self, lane: LiveLane, target: Cluster, *, transactional: bool) -> ProducerStamp:
+    async def _take(self, lane: Lane, target: Cluster, *, transactional: bool) -> ProducerStamp:
         """Take the lane's producer id under a new epoch.
 
         An exactly-once lane that already had it does not take it from a newer owner, as it may have been
         frozen. Raises Fenced if another owner has it. Brokers before 3.0 do not report the holder, so the id
         is taken anyway.
         """
-        name, patience = identity_name(lane.key), self._bench.settings.transaction_timeout_seconds
-        disputed = lane.disputed
+        name, patience = identity_name(lane.key), self._context.settings.transaction_timeout_seconds
+        disputed = lane.ownership.disputed
         if disputed is None or target.newest(DESCRIBE_TRANSACTIONS) < 0:
             stamp = await take_identity(target, name, patience, transactional=transactional)
         else:
-            committed = lane.stored != disputed.stored
+            committed = lane.progress.version != disputed.stored
             found = await retake_identity(target, name, patience, disputed.former, committed=committed)
             if found is None:
                 raise disputed.lost()
@@ -156,11 +163,11 @@ class ProducerIdManager:
                     disputed.seconds,
                 )
         if transactional:
-            lane.take_id(stamp)
+            lane.ownership.take_id(stamp, lane.progress.version)
         return stamp
 
     async def _end_transactions(
-        self, lane: LiveLane, target: Cluster, stamp: ProducerStamp
+        self, lane: Lane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
         """Abort again if the destination shows an open transaction.
 
@@ -170,131 +177,136 @@ class ProducerIdManager:
         """
         end = await self._offset(target, lane, LATEST)  # first, as an election may happen in between
         if await self._offset(target, lane, LATEST, committed=True) < end:
-            stamp = await self._runner.see_through(self._abort_again(lane, target, stamp))
+            stamp = await self._context.loop.see_through(self._abort_again(lane, target, stamp))
             end = await self._offset(target, lane, LATEST)
         return stamp, end
 
-    async def _abort_again(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
+    async def _abort_again(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
         """Write another abort marker and take the id again, which waits until all replicas have the
         marker."""
-        assert lane.disputed is not None, "a transactional id has just been taken"
-        lane.disputed.former.is_open = True
+        assert lane.ownership.disputed is not None, "a transactional id has just been taken"
+        lane.ownership.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)
         return await self._take(lane, target, transactional=True)
 
-    async def _is_up_to_date(self, lane: LiveLane) -> bool:
+    async def _is_up_to_date(self, lane: Lane) -> bool:
         """Return whether the loaded progress is current; otherwise reload it.
 
         Once the id is taken, former owners can store nothing more that counts. Raises Fenced if another owner
         has taken the lane from this one.
         """
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
-        stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
-        is_foreign = self._runner.is_foreign(lane, stored)
+        stored = (await self._context.progress(lane.spec.destination).load([lane.key]))[lane.key]
+        is_foreign = self._unsaved.is_foreign(lane, stored)
         is_ours = stored is not None and stored.is_of(
-            lane.spec.destination_topic, lane.target_id, lane.spec.restart_ms
+            lane.spec.destination_topic, lane.progress.target_id, lane.spec.restart_ms
         )
         if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
-        if is_foreign and lane.has_owned:
+        if is_foreign and lane.ownership.has_owned:
             raise Fenced(f"{found} by another owner", advice="run only one service, or one copy per state")
         self._runner.reload(lane, found)
         return False
 
-    async def _note_forgotten(self, lane: LiveLane, target: Cluster) -> None:
+    async def _note_forgotten(self, lane: Lane, target: Cluster) -> None:
         """Handle an id with a former owner but without progress: the progress record was lost, and everything
         at the destination may be ours already."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
-        lane.target_next = first
-        lane.is_forgotten = await holds_records(target, lane, first, end)
-        if lane.is_forgotten:
-            lane.gaps.append(
+        lane.progress.target_next = first
+        lane.ownership.is_forgotten = await holds_records(target, lane, first, end)
+        if lane.ownership.is_forgotten:
+            lane.progress.gaps.append(
                 f"{lane.key.partition} was copied before, but its progress is missing from topic"
-                f" {self._bench.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
+                f" {self._context.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
             )
-            _log.warning("%s", lane.gaps[-1])
-            self._runner.note_change(lane)
+            _log.warning("%s", lane.progress.gaps[-1])
+            self._unsaved.note_change(lane)
 
-    async def _look_behind(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> None:
+    async def _look_behind(self, lane: Lane, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
         await self._look_for_losses(lane, target, end)
         # The fence marker is there, too, but one extra offset may also be a record.
-        if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
+        if (
+            lane.ownership.needs_fence
+            and lane.progress.target_next is not None
+            and end > lane.progress.target_next
+        ):
             await self._compare(lane, target, end)
-        lane.target_next = lane.owned_from = end
-        lane.owner = stamp.producer_id, stamp.epoch
-        if lane.is_clean:
+        lane.progress.target_next = lane.progress.owned_from = end
+        lane.progress.owner = stamp.producer_id, stamp.epoch
+        if lane.progress.clean:
             await self._mark_as_written_to(lane)
 
-    async def _look_for_ours(self, lane: LiveLane, target: Cluster) -> None:
+    async def _look_for_ours(self, lane: Lane, target: Cluster) -> None:
         end = await self._offset(target, lane, LATEST)
-        if lane.target_next is not None and end > lane.target_next:
+        if lane.progress.target_next is not None and end > lane.progress.target_next:
             await self._compare(lane, target, end)
 
-    async def _look_for_losses(self, lane: LiveLane, target: Cluster, end: int) -> None:
+    async def _look_for_losses(self, lane: Lane, target: Cluster, end: int) -> None:
         """Record the destination's losses. Raises DataLossDetected if the policy halts the lane."""
-        if not lane.target_end:
+        if not lane.progress.target_end:
             return
         upto = known_end(lane, end)
-        if lane.needs_fence:
+        if lane.ownership.needs_fence:
             first = await self._offset(target, lane, EARLIEST)
             upto = await surviving_end(target, lane, first, end)
-        is_loss = upto < (lane.offset_map.target_end or 0)
+        is_loss = upto < (lane.progress.offset_map.target_end or 0)
         if is_loss:
-            lane.lose_target(upto)
-            _log.warning("%s", lane.gaps[-1])
-            self._runner.note_change(lane)
-        if upto < lane.target_end:
-            lane.target_next = upto  # writes of an owner that stored no progress lie after it
+            lane.progress.lose_target(upto, lane.key.partition)
+            _log.warning("%s", lane.progress.gaps[-1])
+            self._unsaved.note_change(lane)
+        if upto < lane.progress.target_end:
+            lane.progress.target_next = upto  # writes of an owner that stored no progress lie after it
         if is_loss and (error := lane.halting_loss) is not None:
             raise error
 
-    async def _compare(self, lane: LiveLane, target: Cluster, end: int) -> None:
+    async def _compare(self, lane: Lane, target: Cluster, end: int) -> None:
         beginning = await self._offset(target, lane, EARLIEST)
-        assert lane.target_next is not None, "a comparison needs a start"
-        lane.target_next = max(lane.target_next, beginning)  # earlier records may have been deleted
+        assert lane.progress.target_next is not None, "a comparison needs a start"
+        # Earlier records may have been deleted.
+        lane.progress.target_next = max(lane.progress.target_next, beginning)
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, ConcurrencyLimit(_COMPARISONS)):
-            found = await compare_tail(self._runner.source(lane).cluster, target, lane, end)
+            found = await compare_tail(self._lanes.source(lane).cluster, target, lane, end)
         first = lane.checkpoint
         lane.find(found, end)
-        self._runner.mark_dirty(lane)
+        self._unsaved.mark(lane)
         _log.debug(
             "lane %s: %d offsets were already at the destination, continuing at %d",
             lane.key.partition,
             lane.checkpoint - first,
-            lane.position,
+            lane.read.position,
         )
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))
         await RecheckCondition()  # its intent may have waited for this
 
-    async def _offset(self, target: Cluster, lane: LiveLane, which: int, *, committed: bool = False) -> int:
+    async def _offset(self, target: Cluster, lane: Lane, which: int, *, committed: bool = False) -> int:
         answer = (await target.offsets({lane.target: which}, committed=committed))[lane.target]
         if answer.error:
             raise Unreachable(f"{target.name} returned no offsets for {lane.target}")
         return answer.offset
 
-    async def _mark_as_written_to(self, lane: LiveLane) -> None:
+    async def _mark_as_written_to(self, lane: Lane) -> None:
         """Store that the lane has an active writer.
 
         The lane counts as not clean from before the write: a checkpoint stored meanwhile would claim a clean
         end of the new owner, and the next owner would not compare.
         """
-        lane.is_clean = False
+        lane.progress.clean = False
         try:
-            await self._runner.see_through(self._store_mark(lane))
+            await self._context.loop.see_through(self._store_mark(lane))
         except HeadraceError:
-            lane.is_clean = True  # nothing was written under this id; the next try stores the mark
+            lane.progress.clean = True  # nothing was written under this id; the next try stores the mark
             raise
 
-    async def _store_mark(self, lane: LiveLane) -> None:
-        now_ms = self._bench.clock.now_ms()
-        entries, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
-        await self._bench.progress(lane.spec.destination).save(entries, now_ms)
-        lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
+    async def _store_mark(self, lane: Lane) -> None:
+        now_ms = self._context.clock.now_ms()
+        entries, sealed = entries_of(lane.key, lane.stored_progress(), now_ms, self._context.token)
+        await self._context.progress(lane.spec.destination).save(entries, now_ms)
+        lane.progress.note_sealed(sealed)
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
@@ -308,7 +320,7 @@ def _differs(stored: LaneProgress, lane: Lane) -> bool:
     The lane may be ahead by offsets that are not copied, such as markers and aborted records, but not by
     records. A lane of a recreated topic may be ahead, too.
     """
-    if stored.life != lane.life:
-        return stored.life > lane.life
-    mirrored = stored.ledger.total(OffsetClass.MIRRORED), lane.ledger.total(OffsetClass.MIRRORED)
+    if stored.life != lane.progress.life:
+        return stored.life > lane.progress.life
+    mirrored = stored.ledger.total(OffsetClass.MIRRORED), lane.progress.ledger.total(OffsetClass.MIRRORED)
     return stored.next_offset > lane.checkpoint or mirrored[0] != mirrored[1]

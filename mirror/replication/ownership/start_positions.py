@@ -8,124 +8,129 @@ from collections.abc import Callable, Iterable, Sequence
 from mirror.client.cluster import Cluster
 from mirror.client.producer_identity import has_identity
 from mirror.errors import CorruptData, DataLossDetected, HeadraceError
+from mirror.lane.lane import Lane
+from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import Answers, committed_offsets
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, identity_name
+from mirror.replication.lanes.registry import LaneRegistry
 
 
-async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
-    """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes of this
-    start that are still valid.
+class StartPositionFinder:
+    """Search for the start positions of lanes."""
 
-    A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any other
-    position would lose or repeat records.
-    """
-    await _begin_at(runner, starting, _is_due)
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
+        self._runner = runner
+        self._unsaved = lanes.unsaved
 
+    async def take_over(self, starting: Callable[[], list[Lane]]) -> None:
+        """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes of this
+        start that are still valid.
 
-async def _begin_at(
-    runner: LaneRunner, starting: Callable[[], list[LiveLane]], is_due: Callable[[LiveLane], bool]
-) -> None:
-    for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if is_due(lane)):
-        members = [lane for lane in starting() if is_due(lane) and lane.spec.consumer_group == group]
-        if not members:
-            continue
-        cluster, places = runner.source(members[0]).cluster, [lane.key.partition for lane in members]
-        try:
-            answers = await _committed(cluster, group, places)
-        except HeadraceError as error:
+        A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any
+        other position would lose or repeat records.
+        """
+        await self._begin_at(starting, _is_due)
+
+    async def _begin_at(self, starting: Callable[[], list[Lane]], is_due: Callable[[Lane], bool]) -> None:
+        for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if is_due(lane)):
+            members = [lane for lane in starting() if is_due(lane) and lane.spec.consumer_group == group]
+            if not members:
+                continue
+            cluster, places = self._lanes.source(members[0]).cluster, [lane.key.partition for lane in members]
+            try:
+                answers = await _committed(cluster, group, places)
+            except HeadraceError as error:
+                for lane in _of_group(members, starting()):
+                    self._runner.pause(lane, error)
+                continue
             for lane in _of_group(members, starting()):
-                runner.pause(lane, error)
-            continue
-        for lane in _of_group(members, starting()):
-            _begin(runner, lane, answers)
+                self._begin(lane, answers)
 
+    async def continue_latest(self, starting: Callable[[], list[Lane]]) -> None:
+        """Keep lanes with lost progress from starting at the end, which would skip records.
 
-async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
-    """Keep lanes with lost progress from starting at the end, which would skip records.
+        They start at the committed offsets of their own consumer group. Without those, they pause if another
+        owner has written before.
+        """
+        for lane in [one for one in starting() if _begins_at_end(one) and self._may_have_progress(one)]:
+            self._runner.pause(
+                lane,
+                CorruptData(
+                    f"progress of {lane.key.partition} may be in a corrupt batch of the progress topic",
+                    advice="choose another start position, or rewrite the progress record",
+                ),
+            )
+        await self._begin_at(starting, _has_own_group)
+        lanes = [lane for lane in starting() if _begins_at_end(lane)]
+        if not lanes:
+            return
+        cluster = self._lanes.sink(lanes[0]).cluster
+        known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
+        for lane in _of_group(
+            [lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()
+        ):
+            self._note_lost_progress(lane)
 
-    They start at the committed offsets of their own consumer group. Without those, they pause if another
-    owner has written before.
-    """
-    for lane in [one for one in starting() if _begins_at_end(one) and _may_have_progress(runner, one)]:
-        runner.pause(
-            lane,
-            CorruptData(
-                f"progress of {lane.key.partition} may be in a corrupt batch of the progress topic",
-                advice="choose another start position, or rewrite the progress record",
-            ),
+    def _note_lost_progress(self, lane: Lane) -> None:
+        loss = DataLossDetected(
+            f"{lane.key.partition} was copied before and its progress is lost: records written since would be"
+            " skipped",
+            advice="start from earliest, or set on-loss = continue to accept the loss",
         )
-    await _begin_at(runner, starting, _has_own_group)
-    lanes = [lane for lane in starting() if _begins_at_end(lane)]
-    if not lanes:
-        return
-    cluster = runner.sink(lanes[0]).cluster
-    known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
-    for lane in _of_group(
-        [lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()
-    ):
-        _note_lost_progress(runner, lane)
+        if lane.spec.policy.on_loss is OnLoss.CONTINUE:
+            lane.progress.gaps.append(loss.message)
+        else:
+            self._runner.pause(lane, loss)
+
+    def _may_have_progress(self, lane: Lane) -> bool:
+        return self._context.progress(lane.spec.destination).is_damaged
+
+    def _begin(self, lane: Lane, answers: Answers) -> None:
+        answer = answers.get(lane.key.partition)
+        if answer is None:
+            return  # the group has no committed offset
+        if answer.error:
+            group, place = lane.spec.consumer_group, lane.key.partition
+            right = f"Describe on group {group} and on topic {place.topic}"
+            doing = f"reading offsets of group {group} for {place}"
+            self._runner.pause(lane, self._lanes.source(lane).cluster.error(answer.error, doing, right))
+        else:
+            lane.begin(answer.offset)
+            self._unsaved.mark(lane)
 
 
-def _note_lost_progress(runner: LaneRunner, lane: LiveLane) -> None:
-    loss = DataLossDetected(
-        f"{lane.key.partition} was copied before and its progress is lost: records written since would be"
-        " skipped",
-        advice="start from earliest, or set on-loss = continue to accept the loss",
-    )
-    if lane.spec.policy.on_loss is OnLoss.CONTINUE:
-        lane.gaps.append(loss.message)
-    else:
-        runner.pause(lane, loss)
-
-
-def begins_at_offset(lane: LiveLane) -> bool:
+def begins_at_offset(lane: Lane) -> bool:
     """Return whether a lane without progress starts at an offset given by its datastream."""
-    return lane.position < 0 and not lane.life and lane.spec.start_offset is not None
+    return lane.read.position < 0 and not lane.progress.life and lane.spec.start_offset is not None
 
 
-def _begins_at_end(lane: LiveLane) -> bool:
+def _begins_at_end(lane: Lane) -> bool:
     """Return whether a lane without progress is to start at the end of its partition."""
-    is_new = lane.position < 0 and not lane.life and lane.owner is None
+    is_new = lane.read.position < 0 and not lane.progress.life and lane.progress.owner is None
     return is_new and lane.spec.start is StartPosition.LATEST
 
 
-def _may_have_progress(runner: LaneRunner, lane: LiveLane) -> bool:
-    return runner.bench.progress(lane.spec.destination).is_damaged
-
-
-def _has_own_group(lane: LiveLane) -> bool:
+def _has_own_group(lane: Lane) -> bool:
     """Return whether the committed position belongs to the lane alone rather than to a shared group."""
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
-def _of_group(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:
+def _of_group(members: Iterable[Lane], starting: Iterable[Lane]) -> list[Lane]:
     still = set(starting)
     return [lane for lane in members if lane in still]
 
 
-def _is_due(lane: LiveLane) -> bool:
+def _is_due(lane: Lane) -> bool:
     """Return whether the lane starts at the committed offset of its consumer group."""
     is_asked = lane.spec.start.is_committed and bool(lane.spec.consumer_group)
-    return is_asked and lane.position < 0 and not lane.life
-
-
-def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> None:
-    answer = answers.get(lane.key.partition)
-    if answer is None:
-        return  # the group has no committed offset
-    if answer.error:
-        group, place = lane.spec.consumer_group, lane.key.partition
-        right = f"Describe on group {group} and on topic {place.topic}"
-        doing = f"reading offsets of group {group} for {place}"
-        runner.pause(lane, runner.source(lane).cluster.error(answer.error, doing, right))
-    else:
-        lane.begin(answer.offset)
-        runner.mark_dirty(lane)
+    return is_asked and lane.read.position < 0 and not lane.progress.life
 
 
 async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> Answers:

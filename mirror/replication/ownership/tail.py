@@ -28,6 +28,7 @@ from mirror.errors import (
     Unreachable,
 )
 from mirror.lane.batch_router import BatchRouter
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import FoundRecords, Item
@@ -36,7 +37,6 @@ from mirror.model.datastreams.policy import Guarantee, OnRejection
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, BatchHeader, scan
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.control.offsets import LATEST
-from mirror.replication.live_lane import LiveLane
 
 _UNLIMITED: Final = 2**31
 _AT_ONCE: Final = 50_000
@@ -62,19 +62,19 @@ class _ExpectedBatch(NamedTuple):
 
 
 async def compare_tail(
-    source: Cluster, target: Cluster, lane: LiveLane, end: int
+    source: Cluster, target: Cluster, lane: Lane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
     """Return which source records from the lane's checkpoint on the destination has in [target_next, end).
 
     Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for a batch that the lane cannot
     send, if the destination has records after everything that precedes it.
     """
-    assert lane.target_next is not None, "a comparison needs a start"
+    assert lane.progress.target_next is not None, "a comparison needs a start"
     expected = _Expected(source, lane)
     found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
-    span = PartitionRange(target, lane.target, lane.target_next, end, committed=committed)
-    async for piece in _pieces(span, target.loop, lane.rules.opened_records):
+    span = PartitionRange(target, lane.target, lane.progress.target_next, end, committed=committed)
+    async for piece in _pieces(span, target.loop, lane.read.rules.opened_records):
         candidates = await expected.candidates()
         if not candidates:
             if expected.trouble is not None:
@@ -124,10 +124,10 @@ class _Expected:
     `trouble`: the error that stops the lane after them.
     """
 
-    def __init__(self, cluster: Cluster, lane: LiveLane) -> None:
+    def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self._cluster = cluster
         self._lane = lane
-        self._rules = replace(lane.rules, merge=None, batch_limit=_UNLIMITED)
+        self._rules = replace(lane.read.rules, merge=None, batch_limit=_UNLIMITED)
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
@@ -182,7 +182,7 @@ class _Expected:
     async def _read(self) -> bool:
         lane, place = self._lane, self._lane.key.partition
         if self._span is None:
-            committed = lane.rules.read_committed
+            committed = lane.read.rules.read_committed
             answer = (await self._cluster.offsets({place: LATEST}, committed=committed))[place]
             if answer.error:
                 raise Unreachable(f"{self._cluster.name} returned no end offset for {place}")
@@ -201,7 +201,7 @@ class _Expected:
         self._span.position = router.position
         waiting: list[_Piece | SkippedOffsets] = []
         for item in router.items:
-            waiting.extend(_opened(item, lane.rules.opened_records))
+            waiting.extend(_opened(item, lane.read.rules.opened_records))
         self._waiting = waiting[::-1]
         return True
 

@@ -19,15 +19,18 @@ from mirror.client.log_writer import write_patiently
 from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.client.producer_identity import add_to_transaction, end
 from mirror.errors import Fenced, HeadraceError
-from mirror.lane.lifecycle import Intent
+from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import EventKind, Intent, LifecycleEvent
+from mirror.lane.parts.ownership import TransactionPhase, TransactionState, identity_name
 from mirror.lane.progress import Entry, Version, entries_of, forgotten_chunks, main_key
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader, ProducerStamp, next_sequence, stamp
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.codes import Code
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS, NEW_EPOCH_FROM
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane, TransactionState, identity_name
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.progress_log import batches_of
 
 _log = logging.getLogger(__name__)
@@ -38,84 +41,88 @@ _SETTLING_TICK: Final = 0.003
 class TransactionManager:
     """Lifecycle of the transactions of exactly-once lanes. Satisfies `lane_runner.Transactions`."""
 
-    def __init__(self, runner: LaneRunner) -> None:
+    def __init__(self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
-        self._bench = runner.bench
-        self._interval = runner.bench.settings.transaction_interval_seconds
-        self._oldest = runner.bench.settings.transaction_timeout_seconds
-        self._open: dict[LiveLane, None] = {}
+        self._unsaved = lanes.unsaved
+        self._interval = context.settings.transaction_interval_seconds
+        self._oldest = context.settings.transaction_timeout_seconds
+        self._open: dict[Lane, None] = {}
 
-    def prepare(self, lane: LiveLane, floor: int) -> None:
-        lane.transaction = TransactionState(floor)
-        lane.is_held = True
+    def prepare(self, lane: Lane, floor: int) -> None:
+        lane.ownership.transaction = TransactionState(floor)
+        lane.queue.is_held = True
 
-    def begin(self, lane: LiveLane) -> None:
-        transaction = lane.transaction
-        if transaction is None or transaction.is_beginning or transaction.started_at is not None:
+    def begin(self, lane: Lane) -> None:
+        transaction = lane.ownership.transaction
+        if transaction is None or not transaction.may_begin:
             return
-        if not (lane.queue or lane.dirty) or not lane.may_drain:
+        if not (lane.queue.unsent or lane.dirty) or not lane.may_drain:
             return
-        if lane.position < 0:  # such as a recreated topic: there is no progress to store yet
+        if lane.read.position < 0:  # such as a recreated topic: there is no progress to store yet
             return
-        transaction.is_beginning = transaction.may_be_open = True
-        transaction.requested_at = self._bench.loop.now()
-        transaction.target_next = lane.target_next
+        transaction.phase = TransactionPhase.BEGINNING
+        transaction.requested_at = self._context.loop.now()
+        transaction.target_next = lane.progress.target_next
         self._runner.spawn(lane, self._begin(lane, transaction))
 
-    def commit(self, lane: LiveLane) -> None:
-        transaction = lane.transaction
-        if transaction is not None and transaction.started_at is not None and not transaction.is_ending:
-            transaction.is_ending = True
-            lane.is_held = True
+    def commit(self, lane: Lane) -> None:
+        transaction = lane.ownership.transaction
+        if transaction is not None and transaction.phase is TransactionPhase.OPEN:
+            transaction.phase = TransactionPhase.ENDING
+            lane.queue.is_held = True
             self._runner.spawn(lane, self._commit(lane, transaction))
 
-    def abandon(self, lane: LiveLane) -> None:
+    def abandon(self, lane: Lane) -> None:
         self._open.pop(lane, None)
-        is_refused = lane.disputed is not None and lane.disputed.refusal
+        is_refused = lane.ownership.disputed is not None and lane.ownership.disputed.refusal
         identity = lane.lay_down()
         if identity is not None and not is_refused:
-            self._runner.spawn(lane, self._runner.see_through(self._abort(lane, identity)))
+            self._runner.spawn(lane, self._context.loop.see_through(self._abort(lane, identity)))
 
-    def fenced(self, lane: LiveLane, error: Fenced) -> None:
+    def fenced(self, lane: Lane, error: Fenced) -> None:
         """Handle a broker that fences the lane's producer id.
 
         Either another owner has taken it, or the coordinator aborted the transaction because of its age. If
         the latter is possible, the lane restarts, and the holder of the id is checked before it is taken
         again (`producer_ids`).
         """
-        identity = lane.identity
+        ownership = lane.ownership
+        identity = ownership.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
-            self._runner.pause_for_good(lane, error)
+            self._runner.pause(lane, error, lasting=True)
             return
-        lane.dispute(identity, error.message, self._seconds_open(lane))
+        ownership.dispute(identity, lane.progress.version, error.message, self._seconds_open(lane))
         self.abandon(lane)
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
-    def _is_overdue(self, lane: LiveLane) -> bool:
+    def _is_overdue(self, lane: Lane) -> bool:
         """Return whether the coordinator may have timed out the transaction, and can report who has the
         id."""
         is_supported = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_supported and self._seconds_open(lane) >= self._oldest
 
-    def _seconds_open(self, lane: LiveLane) -> float:
-        transaction = lane.transaction
-        if transaction is None or not (transaction.is_beginning or lane.is_in_transaction):
+    def _seconds_open(self, lane: Lane) -> float:
+        transaction = lane.ownership.transaction
+        if transaction is None or transaction.may_begin:
             return 0.0
-        return self._bench.loop.now() - transaction.requested_at
+        return self._context.loop.now() - transaction.requested_at
 
     def pump(self, now: float) -> None:
         """End transactions that are due; begin new ones for lanes that moved without sending."""
-        for lane in list(self._runner.dirty):
-            if lane.transaction is not None and lane.transaction.started_at is None:
+        for lane in list(self._unsaved.dirty):
+            transaction = lane.ownership.transaction
+            if transaction is not None and not transaction.is_open:
                 self._runner.guard(lane, self.begin)
         for lane in list(self._open):
-            transaction = lane.transaction
-            if transaction is None or transaction.started_at is None:
+            transaction = lane.ownership.transaction
+            if transaction is None or not transaction.is_open:
                 self._open.pop(lane, None)
             elif now - transaction.started_at >= self._interval and lane.intent is None:
                 self._runner.guard(lane, self.commit)
 
-    async def _begin(self, lane: LiveLane, transaction: TransactionState) -> None:
+    async def _begin(self, lane: Lane, transaction: TransactionState) -> None:
         try:
             if not self._is_implicit(lane):
                 places = [lane.target, await self._progress_place(lane)]
@@ -124,16 +131,17 @@ class TransactionManager:
             self._fail(lane, error)
             return
         finally:
-            transaction.is_beginning = False
-        transaction.started_at = self._bench.loop.now()
+            transaction.phase = TransactionPhase.UNCERTAIN
+        transaction.phase = TransactionPhase.OPEN
+        transaction.started_at = self._context.loop.now()
         self._open[lane] = None
-        lane.is_held = False
+        lane.queue.is_held = False
         if lane.writer is not None:
             lane.writer.wake(lane)
 
-    async def _commit(self, lane: LiveLane, transaction: TransactionState) -> None:
-        while not lane.is_settled:
-            await self._bench.loop.sleep(_SETTLING_TICK)
+    async def _commit(self, lane: Lane, transaction: TransactionState) -> None:
+        while not lane.queue.is_settled:
+            await self._context.loop.sleep(_SETTLING_TICK)
         position = lane.checkpoint
         try:
             entries, sealed, version = self._entries(lane)
@@ -146,37 +154,35 @@ class TransactionManager:
             self._fail(lane, error)
             return
         self._open.pop(lane, None)
-        lane.stored = version
-        lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
-        self._runner.note_moved(lane, position)
-        transaction.started_at, transaction.is_ending, transaction.may_be_open = None, False, False
+        lane.progress.version = version
+        lane.progress.note_sealed(sealed)
+        self._unsaved.note_moved(lane, position)
+        transaction.phase = TransactionPhase.CLOSED
         is_free = lane.intent is None
         if not is_free:
             self._runner.settle(lane)
-        if is_free or (lane.intent is not None and lane.queue):  # its fetched batches are sent first
+        if is_free or (lane.intent is not None and lane.queue.unsent):  # its fetched batches are sent first
             self.begin(lane)
 
-    def _entries(self, lane: LiveLane) -> tuple[list[Entry], int, Version]:
-        before = lane.offset_map.first_index
-        lane.offset_map.prune(lane.log_start)
-        entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
-        self._runner.take_change(lane)
-        now_ms = self._bench.clock.now_ms()
-        mine, sealed = entries_of(lane.key, lane.progress(), now_ms, self._bench.token)
-        return entries + mine, sealed, (self._bench.token, now_ms, lane.checkpoint)
+    def _entries(self, lane: Lane) -> tuple[list[Entry], int, Version]:
+        before = lane.progress.offset_map.first_index
+        lane.progress.offset_map.prune(lane.read.log_start)
+        entries = forgotten_chunks(lane.key, before, lane.progress.offset_map.first_index)
+        self._unsaved.take_change(lane)
+        now_ms = self._context.clock.now_ms()
+        mine, sealed = entries_of(lane.key, lane.stored_progress(), now_ms, self._context.token)
+        return entries + mine, sealed, (self._context.token, now_ms, lane.checkpoint)
 
-    async def _write_progress(
-        self, lane: LiveLane, transaction: TransactionState, entries: list[Entry]
-    ) -> None:
+    async def _write_progress(self, lane: Lane, transaction: TransactionState, entries: list[Entry]) -> None:
         identity, name = _stamp(lane), identity_name(lane.key).encode()
         place = await self._progress_place(lane)
-        for batch in batches_of(entries, self._bench.clock.now_ms()):
+        for batch in batches_of(entries, self._context.clock.now_ms()):
             sequence = transaction.progress_sequence
             stamp(memoryview(batch), Codec.NONE, identity, sequence)
             await write_patiently(self._cluster(lane), place, batch, name)
             transaction.progress_sequence = next_sequence(sequence, BatchHeader(batch).record_count)
 
-    async def _end(self, lane: LiveLane, transaction: TransactionState) -> None:
+    async def _end(self, lane: Lane, transaction: TransactionState) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         identity = _stamp(lane)
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
@@ -187,13 +193,13 @@ class TransactionManager:
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
         # In the new protocol the lane's partition is added with the first batch, in the old one always.
-        if not self._is_implicit(lane) or lane.target_next != transaction.target_next:
-            lane.pass_marker()
+        if not self._is_implicit(lane) or lane.progress.target_next != transaction.target_next:
+            lane.progress.pass_marker()
         if answer.producer_id >= 0:
             transaction.progress_sequence = 0
             lane.identify(ProducerStamp(answer.producer_id, answer.epoch, transactional=True))
 
-    async def _abort(self, lane: LiveLane, identity: ProducerStamp) -> None:
+    async def _abort(self, lane: Lane, identity: ProducerStamp) -> None:
         newest = NEW_EPOCH_FROM if self._is_implicit(lane) else _OLD_PROTOCOL
         try:
             name = identity_name(lane.key)
@@ -204,30 +210,30 @@ class TransactionManager:
         except HeadraceError as error:
             _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 
-    def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
+    def _fail(self, lane: Lane, error: HeadraceError) -> None:
         """Handle a failed step of a transaction. The next start of the lane resolves its outcome."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:
             _log.warning("lane %s stops without its last transaction: %s", lane.key.partition, error)
-            self._runner.give_up(lane)
+            self._runner.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
         elif error.retriable:
             self._runner.restart(lane, str(error))
         else:
             self._runner.pause(lane, error)
 
-    def _cluster(self, lane: LiveLane) -> Cluster:
-        return self._runner.sink(lane).cluster
+    def _cluster(self, lane: Lane) -> Cluster:
+        return self._lanes.sink(lane).cluster
 
-    def _is_implicit(self, lane: LiveLane) -> bool:
+    def _is_implicit(self, lane: Lane) -> bool:
         return self._cluster(lane).feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
 
-    async def _progress_place(self, lane: LiveLane) -> TopicPartition:
-        log = self._bench.progress(lane.spec.destination)
+    async def _progress_place(self, lane: Lane) -> TopicPartition:
+        log = self._context.progress(lane.spec.destination)
         await log.ensure()
         return TopicPartition(log.topic, log.partition_of(main_key(lane.key)))
 
 
-def _stamp(lane: LiveLane) -> ProducerStamp:
-    assert lane.identity is not None, "a lane in a transaction has an identity"
-    return lane.identity
+def _stamp(lane: Lane) -> ProducerStamp:
+    assert lane.ownership.identity is not None, "a lane in a transaction has an identity"
+    return lane.ownership.identity

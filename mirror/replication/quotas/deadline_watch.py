@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mirror.lane.flow import TokenBucket
+from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import QuotaOwner
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, LanePosition, LaneSample
 from mirror.model.movement.loss import seconds_to_loss
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.precedence import CatchUp, Precedence, decide
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.measurements import lag_ms
@@ -55,25 +57,28 @@ class DeadlineWatch:
 
     def __init__(
         self,
+        context: EngineContext,
+        lanes: LaneRegistry,
         runner: LaneRunner,
         pacer: ReadPacer,
-        position: Callable[[LiveLane, int | None, int], LanePosition],
+        position: Callable[[Lane, int | None, int], LanePosition],
     ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
         self._pacer = pacer
         self._position = position
-        self._bench = runner.bench
-        self._is_on = runner.bench.settings.deadline_first
-        self._to_look_at: list[LiveLane] = []
+        self._is_on = context.settings.deadline_first
+        self._to_look_at: list[Lane] = []
         """Lanes still to be checked in this round."""
-        self._before: dict[LiveLane, _Watched] = {}
+        self._before: dict[Lane, _Watched] = {}
         """States of the previous round, by lane."""
-        self._watched: dict[LiveLane, _Watched] = {}
+        self._watched: dict[Lane, _Watched] = {}
         self._found: list[CatchUp] = []
         self._precedence = Precedence()
         self._quota: TokenBucket | None = None
         """Shared quota of the lanes that yield; None if there are none."""
-        self._held: set[LiveLane] = set()
+        self._held: set[Lane] = set()
         self._next = 0.0
 
     def pump(self, now: float) -> None:
@@ -82,7 +87,7 @@ class DeadlineWatch:
             if now < self._next or not self._is_on:
                 return
             self._begin_round(now)
-        now_ms = self._bench.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         part, self._to_look_at = self._to_look_at[:_AT_ONCE], self._to_look_at[_AT_ONCE:]
         self._found += [self._look(lane, now, now_ms) for lane in part if _catches_up(lane)]
         if not self._to_look_at and (self._watched or self._held):
@@ -90,11 +95,11 @@ class DeadlineWatch:
             self._apply(now)
 
     def _begin_round(self, now: float) -> None:
-        self._to_look_at = [lane for lane in self._runner.lanes.values() if _catches_up(lane)]
+        self._to_look_at = [lane for lane in self._lanes.by_key.values() if _catches_up(lane)]
         self._next = now + max(_LOOK_SECONDS, len(self._to_look_at) / _LANES_A_SECOND)
         self._before, self._watched, self._found = self._watched, {}, []
 
-    def _look(self, lane: LiveLane, now: float, now_ms: int) -> CatchUp:
+    def _look(self, lane: Lane, now: float, now_ms: int) -> CatchUp:
         before = self._before.get(lane)
         records, size_bytes = _copied(lane)
         each = size_bytes / records if records else None
@@ -129,8 +134,8 @@ class DeadlineWatch:
         if not held:
             self._quota = None
 
-    def _limit(self, lane: LiveLane, buckets: tuple[TokenBucket, ...]) -> None:
-        lane.limit(self._bench.fetch_bytes(buckets), buckets)
+    def _limit(self, lane: Lane, buckets: tuple[TokenBucket, ...]) -> None:
+        lane.read.limit(self._context.fetch_bytes(buckets), buckets)
 
 
 def need_of(history: LaneHistory) -> float:
@@ -148,20 +153,23 @@ def need_of(history: LaneHistory) -> float:
     return (newest.end - first.end) * each / (newest.at - first.at) if newest.at > first.at else 0.0
 
 
-def _catches_up(lane: LiveLane) -> bool:
-    return not lane.is_live and lane.may_read and lane.is_writable and lane.reader is not None
+def _catches_up(lane: Lane) -> bool:
+    return not lane.read.is_live and lane.may_read and lane.queue.is_writable and lane.reader is not None
 
 
-def _own(lane: LiveLane) -> tuple[TokenBucket, ...]:
+def _own(lane: Lane) -> tuple[TokenBucket, ...]:
     """Return the lane's quotas without the shared one."""
-    return tuple(bucket for bucket in lane.buckets if not bucket.for_catching_up)
+    return tuple(bucket for bucket in lane.read.buckets if not bucket.for_catching_up)
 
 
-def _copied(lane: LiveLane) -> tuple[int, int]:
+def _copied(lane: Lane) -> tuple[int, int]:
     """Return the records and bytes copied since the engine started the lane."""
-    records, size_bytes = lane.counters.records_copied, lane.counters.bytes_copied
-    if lane.totals is not None:
-        records, size_bytes = records + lane.totals.records_copied, size_bytes + lane.totals.bytes_copied
+    records, size_bytes = lane.observed.counters.records_copied, lane.observed.counters.bytes_copied
+    if lane.observed.totals is not None:
+        records, size_bytes = (
+            records + lane.observed.totals.records_copied,
+            size_bytes + lane.observed.totals.bytes_copied,
+        )
     return records, size_bytes
 
 

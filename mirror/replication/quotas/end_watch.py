@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mirror.client.cluster import Cluster
+from mirror.lane.lane import Lane
 from mirror.protocol.control.offsets import LATEST, Answers
-from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.context import EngineContext
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.reports.measurements import lacks_end
 
 _log = logging.getLogger(__name__)
@@ -25,26 +26,26 @@ _MOST: Final = 2_000
 class EndWatch:
     """Offset lookups, one at a time per source cluster and isolation level."""
 
-    def __init__(self, runner: LaneRunner) -> None:
-        self._runner = runner
-        self._bench = runner.bench
+    def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
+        self._context = context
+        self._lanes = lanes
         self._asking: set[tuple[str, bool]] = set()
 
-    def look(self, lanes: Iterable[LiveLane]) -> None:
+    def look(self, lanes: Iterable[Lane]) -> None:
         """Request the end offsets of these lanes in the background."""
-        lanes_by_source: dict[tuple[str, bool], list[LiveLane]] = {}
+        lanes_by_source: dict[tuple[str, bool], list[Lane]] = {}
         for lane in lanes:
-            lanes_by_source.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
+            lanes_by_source.setdefault((lane.spec.source, lane.read.rules.read_committed), []).append(lane)
         for place, found in lanes_by_source.items():
             if place not in self._asking:
                 self._asking.add(place)
-                found.sort(key=lambda one: one.answered_at)
-                self._bench.loop.spawn(self._ask(place, found[:_MOST]))
+                found.sort(key=lambda lane: lane.read.answered_at)
+                self._context.loop.spawn(self._ask(place, found[:_MOST]))
 
-    async def _ask(self, place: tuple[str, bool], lanes: Sequence[LiveLane]) -> None:
-        source: Cluster = self._runner.source(lanes[0]).cluster
+    async def _ask(self, place: tuple[str, bool], lanes: Sequence[Lane]) -> None:
+        source: Cluster = self._lanes.source(lanes[0]).cluster
         places = dict.fromkeys((lane.key.partition for lane in lanes), LATEST)
-        requested_at = self._bench.loop.now()
+        requested_at = self._context.loop.now()
         try:
             ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
         except Exception as error:  # noqa: BLE001 - the next measurement retries
@@ -54,9 +55,9 @@ class EndWatch:
         finally:
             self._asking.discard(place)
 
-    def _note(self, lanes: Sequence[LiveLane], ends: Answers, requested_at: float) -> None:
-        now, now_ms = self._bench.loop.now(), self._bench.clock.now_ms()
+    def _note(self, lanes: Sequence[Lane], ends: Answers, requested_at: float) -> None:
+        now, now_ms = self._context.loop.now(), self._context.clock.now_ms()
         for lane in lanes:
             end = ends[lane.key.partition]
-            if lacks_end(lane) and not end.error and self._runner.lanes.get(lane.key) is lane:
+            if lacks_end(lane) and not end.error and self._lanes.by_key.get(lane.key) is lane:
                 lane.hear_end(end.offset, now_ms, now, requested_at)

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mirror.lane.flow import HeldTime, TokenBucket
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneHeldBack, QuotaHold, QuotaOwner
 from mirror.replication.channels.fetcher import FetchChannel
 from mirror.replication.channels.sender import ProduceChannel
-from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.context import EngineContext
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.wording import rate_text
 
 _LOOK_SECONDS: Final = 5.0
@@ -41,16 +42,16 @@ class QuotaDelay(NamedTuple):
 class QuotaWatch:
     """Tracker of lanes that wait for a quota of Headrace, and of channels throttled by brokers."""
 
-    def __init__(self, runner: LaneRunner) -> None:
-        self._runner = runner
-        self._bench = runner.bench
-        self._waiting: dict[LiveLane, tuple[HeldTime, TokenBucket]] = {}
-        self._reported: dict[LiveLane, QuotaDelay] = {}
-        self._looked = self._bench.loop.now()
+    def __init__(self, context: EngineContext, lanes: LaneRegistry) -> None:
+        self._context = context
+        self._lanes = lanes
+        self._waiting: dict[Lane, tuple[HeldTime, TokenBucket]] = {}
+        self._reported: dict[Lane, QuotaDelay] = {}
+        self._looked = self._context.loop.now()
 
-    def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
+    def waits(self, lane: Lane, bucket: TokenBucket, seconds: float) -> None:
         """Record that the lane is not fetched for that time because the bucket is empty."""
-        now = self._bench.loop.now()
+        now = self._context.loop.now()
         held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
         self._waiting[lane] = held, bucket
@@ -70,14 +71,14 @@ class QuotaWatch:
         self._report(found)
 
     def _channels(self) -> Iterator[tuple[QuotaOwner, str, FetchChannel | ProduceChannel]]:
-        for name, source in self._runner.sources.items():
+        for name, source in self._lanes.sources.items():
             yield from ((QuotaOwner.SOURCE, f"{name} for reading", channel) for channel in source.channels)
-        for name, sink in self._runner.sinks.items():
+        for name, sink in self._lanes.sinks.items():
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
-    def _take_own(self, now: float, seconds: float) -> dict[LiveLane, QuotaDelay]:
+    def _take_own(self, now: float, seconds: float) -> dict[Lane, QuotaDelay]:
         """Return the delays by quotas of Headrace."""
-        found: dict[LiveLane, QuotaDelay] = {}
+        found: dict[Lane, QuotaDelay] = {}
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
             if share:
@@ -86,30 +87,30 @@ class QuotaWatch:
                 del self._waiting[lane]
         return found
 
-    def _report(self, found: dict[LiveLane, QuotaDelay]) -> None:
+    def _report(self, found: dict[Lane, QuotaDelay]) -> None:
         for lane in [one for one in self._reported if one not in found]:
             found[lane] = QuotaDelay(0.0, "", self._reported[lane].owner)
         for lane, delay in found.items():
             reported = self._reported.get(lane)
-            if self._runner.lanes.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
+            if self._lanes.by_key.get(lane.key) is not lane or lane.state is LaneState.STOPPED:
                 self._reported.pop(lane, None)
             elif reported is None:
                 if delay.share >= _HELD_SHARE:
                     self._report_delay(lane, delay)
             elif delay.share < _FREE_SHARE:
                 del self._reported[lane]
-                self._runner.events.append(LaneHeldBack(lane.key, ""))
+                self._lanes.report(LaneHeldBack(lane.key, ""))
             elif delay.quota != reported.quota or abs(delay.share - reported.share) >= _OTHER_SHARE:
                 self._report_delay(lane, delay)
 
-    def _report_delay(self, lane: LiveLane, delay: QuotaDelay) -> None:
+    def _report_delay(self, lane: Lane, delay: QuotaDelay) -> None:
         self._reported[lane] = delay
         share = min(delay.share, 1.0)
         text = f"{delay.quota} throttles it {share:.0%} of the time"
-        self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(delay.owner, share, delay.broker)))
+        self._lanes.report(LaneHeldBack(lane.key, text, QuotaHold(delay.owner, share, delay.broker)))
 
 
-def _note(found: dict[LiveLane, QuotaDelay], lane: LiveLane, delay: QuotaDelay) -> None:
+def _note(found: dict[Lane, QuotaDelay], lane: Lane, delay: QuotaDelay) -> None:
     """Keep only the quota that delays a lane most."""
     known = found.get(lane)
     if known is None or delay.share > known.share:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
+from mirror.lane.lane import Lane
+from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.quota_watch import QuotaWatch
 
 _BEHIND_BYTES_SHARE: Final = 0.9
@@ -16,26 +18,30 @@ _RETRY_SECONDS: Final = 0.2
 class ReadPacer:
     """Control over which lanes the next fetch of their channel includes."""
 
-    def __init__(self, runner: LaneRunner, quotas: QuotaWatch) -> None:
+    def __init__(
+        self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
+    ) -> None:
+        self._context = context
+        self._lanes = lanes
         self._runner = runner
         self._quotas = quotas
-        self._loop = runner.bench.loop
-        self._settings = runner.bench.settings
+        self._loop = context.loop
+        self._settings = context.settings
 
-    def ask_for_more(self, lane: LiveLane, received: int) -> None:
+    def ask_for_more(self, lane: Lane, received: int) -> None:
         """Fetch the next records unless the lane's buffer is full, its quota is used up, or it has reached
         its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
         end = lane.spec.end_offset
-        if end is not None and lane.position >= end:
+        if end is not None and lane.read.position >= end:
             self._runner.finish(lane)
             return
-        if lane.bytes_in_hand > self._settings.lane_buffer_bytes:
+        if lane.queue.bytes_in_hand > self._settings.lane_buffer_bytes:
             reader.exclude(lane)
             return
-        wait = self._quota_wait(lane) if lane.buckets else 0.0
+        wait = self._quota_wait(lane) if lane.read.buckets else 0.0
         if not self.change_tier(lane, received, waits=wait > 0):
             if wait:
                 reader.exclude(lane)
@@ -44,39 +50,39 @@ class ReadPacer:
         if wait:
             self._runner.later(lane, wait, self._include)
 
-    def resume(self, lane: LiveLane) -> None:
+    def resume(self, lane: Lane) -> None:
         """Fetch again if the lane was paused for a full buffer that has been drained."""
-        if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
+        if lane.read.waits and lane.queue.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
             self.ask_for_more(lane, 0)
 
-    def try_later(self, lane: LiveLane) -> None:
+    def try_later(self, lane: Lane) -> None:
         """Retry after a moment because the response was of no use."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
-    def change_tier(self, lane: LiveLane, received: int, *, waits: bool = False) -> bool:
+    def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
         """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
 
         With `waits`, it is not fetched there at once.
         """
-        end = lane.readable_end
-        if lane.is_live:
-            most = min(lane.fetch_bytes, self._settings.live_fetch_bytes)
-            if lane.position < end and (waits or received >= _BEHIND_BYTES_SHARE * most):
-                self._runner.source(lane).change_tier(lane, live=False, waits=waits)
+        end = lane.read.readable_end
+        if lane.read.is_live:
+            most = min(lane.read.size.most, self._settings.live_fetch_bytes)
+            if lane.read.position < end and (waits or received >= _BEHIND_BYTES_SHARE * most):
+                self._lanes.source(lane).change_tier(lane, live=False, waits=waits)
                 return True
-        elif 0 <= end <= lane.position:
-            self._runner.source(lane).change_tier(lane, live=True, waits=waits)
+        elif 0 <= end <= lane.read.position:
+            self._lanes.source(lane).change_tier(lane, live=True, waits=waits)
             return True
         return False
 
-    def _quota_wait(self, lane: LiveLane) -> float:
+    def _quota_wait(self, lane: Lane) -> float:
         """Return the seconds until the lane's quotas allow the next fetch."""
         now = self._loop.now()
-        is_behind = not lane.is_live and lane.position < lane.readable_end
-        buckets = [one for one in lane.buckets if is_behind or not one.for_catching_up]
+        is_behind = not lane.read.is_live and lane.read.position < lane.read.readable_end
+        buckets = [one for one in lane.read.buckets if is_behind or not one.for_catching_up]
         if not buckets:
             return 0.0
         wait, bucket = max([(one.seconds_until_open(now), one) for one in buckets], key=itemgetter(0))
@@ -84,6 +90,6 @@ class ReadPacer:
             self._quotas.waits(lane, bucket, wait)
         return wait
 
-    def _include(self, lane: LiveLane) -> None:
-        if lane.reader is not None and lane.waits:
+    def _include(self, lane: Lane) -> None:
+        if lane.reader is not None and lane.read.waits:
             self.ask_for_more(lane, 0)

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from mirror.lane.counters import LaneCounters
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import Path
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 from mirror.replication.reports.measurements import lag_records
 
@@ -66,48 +66,50 @@ class LaneSums(NamedTuple):
     unknown: int
 
 
-def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
+def sums_of(lanes: Iterable[Lane]) -> LaneSums:
     """Return the sums of the reports of these lanes."""
     records = size = lag = fenced = unknown = 0
     for lane in lanes:
-        for counters in (lane.counters, lane.totals):
+        for counters in (lane.observed.counters, lane.observed.totals):
             if counters is not None:
                 records += counters.records_copied
                 size += counters.bytes_copied
         lag += lag_records(lane)
-        unknown += lane.high_watermark < 0 or lane.state is LaneState.PAUSED or bool(lane.stalled_by)
+        unknown += (
+            lane.read.high_watermark < 0 or lane.state is LaneState.PAUSED or bool(lane.observed.stalled_by)
+        )
         fenced += lane.state is LaneState.PAUSED and lane.pause is not None and lane.pause.lasting
     return LaneSums(records, size, lag, fenced, unknown)
 
 
-def report_of(lane: LiveLane, now: float) -> LaneReport:
+def report_of(lane: Lane, now: float) -> LaneReport:
     """Return a snapshot at `now`, in monotonic seconds."""
     sums = LaneCounters()
-    if lane.totals is not None:
-        sums.add(lane.totals)
-    sums.add(lane.counters)
+    if lane.observed.totals is not None:
+        sums.add(lane.observed.totals)
+    sums.add(lane.observed.counters)
     return LaneReport(
         group=lane.key.group,
         topic=lane.key.partition.topic,
         partition=lane.key.partition.partition,
         destination_topic=lane.spec.destination_topic,
         state=lane.state.value,
-        reason=lane.pause.reason if lane.pause else lane.stalled_by or lane.held_by,
-        start_offset=lane.ledger.start,
+        reason=lane.pause.reason if lane.pause else lane.observed.stalled_by or lane.observed.held_by,
+        start_offset=lane.progress.ledger.start,
         next_offset=lane.checkpoint,
-        in_flight=max(lane.position - lane.checkpoint, 0),
-        source_end=lane.high_watermark,
+        in_flight=max(lane.read.position - lane.checkpoint, 0),
+        source_end=lane.read.high_watermark,
         lag=lag_records(lane),
-        offsets=lane.ledger.by_class(),
+        offsets=lane.progress.ledger.by_class(),
         records=sums.records_copied,
         bytes=sums.bytes_copied,
         payload_bytes=sums.uncompressed_bytes,
         source_batches=sums.source_batches,
         batches={path.name.lower(): sums.batches_by_path[path] for path in Path},
-        map_runs=len(lane.offset_map),
-        foreign_records=lane.foreign_records,
-        gaps=list(lane.gaps),
-        life=lane.life,
-        seconds=round(now - lane.started_at, 3) if lane.started_at is not None else 0.0,
+        map_runs=len(lane.progress.offset_map),
+        foreign_records=lane.observed.foreign_records,
+        gaps=list(lane.progress.gaps),
+        life=lane.progress.life,
+        seconds=round(now - lane.observed.started_at, 3) if lane.observed.started_at is not None else 0.0,
         cost_us=cost_of(sums).cpu_us,
     )

@@ -14,7 +14,6 @@ from mirror.model.datastreams.lanes import ANSWERED, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.model.movement.excuses import ExcusedLane
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
@@ -46,27 +45,30 @@ class MeasurementInterval(NamedTuple):
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
-def take_metric(lane: LiveLane, interval: MeasurementInterval) -> MirrorMetric | None:
+def take_metric(lane: Lane, interval: MeasurementInterval) -> MirrorMetric | None:
     """Measure the lane since the last call.
 
     Returns None before the first response of the source, and for an idle lane whose idle state has been
     reported: readers that keep the last report of a lane must not keep an outdated one. CPU times are those
     of `cost_of`; `share_cpu` scales them to the worker's.
     """
-    if lane.high_watermark < 0:
+    if lane.read.high_watermark < 0:
         return None
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, has_response=has_response(lane, interval.now))
-    if lane.excused is not None:
-        lane.excused.note(lag, interval.end_ms)
-    counters = lane.take_counters()
-    silent = interval.silent.get(lane.spec.destination, inf) if lane.is_identifying else inf
+    if lane.read.excused is not None:
+        lane.read.excused.note(lag, interval.end_ms)
+    counters = lane.observed.take_counters()
+    silent = interval.silent.get(lane.spec.destination, inf) if lane.ownership.is_identifying else inf
     is_answered = interval.is_answered and silent == inf
-    lane.overdue = ANSWERED if is_answered else unanswered(lane, interval.now, silent)
-    lane.measured = age, counters.records_copied, counters.bytes_copied
+    lane.observed.overdue = ANSWERED if is_answered else unanswered(lane, interval.now, silent)
+    lane.observed.measured = age, counters.records_copied, counters.bytes_copied
     is_busy = bool(counters.batches or lag)
-    before, lane.was_measured = lane.was_measured, (is_busy, age is None, lane.overdue != ANSWERED)
-    if not is_busy and before == lane.was_measured:
+    before, lane.observed.was_measured = (
+        lane.observed.was_measured,
+        (is_busy, age is None, lane.observed.overdue != ANSWERED),
+    )
+    if not is_busy and before == lane.observed.was_measured:
         return None
     spec, cost = lane.spec, cost_of(counters)
     return MirrorMetric(
@@ -95,41 +97,41 @@ def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
 
 def lag_records(lane: Lane) -> int:
     """Return the number of source records not yet at the destination, according to the last response."""
-    return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
+    return max(lane.read.high_watermark - lane.checkpoint, 0) if lane.read.high_watermark >= 0 else 0
 
 
-def has_response(lane: LiveLane, now: float) -> bool:
+def has_response(lane: Lane, now: float) -> bool:
     """Return whether the source would have reported by `now` (monotonic seconds) that it has more records for
     the lane.
 
     It would not if its responses are late or throttled. A lane that waits for something else does not fetch.
     The end offsets of such lanes are requested separately (`lacks_end`).
     """
-    has_heard = now - lane.answered_at < _HEARD_SECONDS
-    if lane.waits:
+    has_heard = now - lane.read.answered_at < _HEARD_SECONDS
+    if lane.read.waits:
         return has_heard
     reader = lane.reader
-    return reader is not None and lane.is_writable and (has_heard or reader.is_current(now))
+    return reader is not None and lane.queue.is_writable and (has_heard or reader.is_current(now))
 
 
-def lacks_end(lane: LiveLane) -> bool:
+def lacks_end(lane: Lane) -> bool:
     """Return whether the age of the backlog is unknown because no fetch response has the end of the log."""
-    is_read = lane.waits or (lane.reader is not None and lane.is_writable)
-    return is_read and lane.measured[0] is None
+    is_read = lane.read.waits or (lane.reader is not None and lane.queue.is_writable)
+    return is_read and lane.observed.measured[0] is None
 
 
-def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
+def unanswered(lane: Lane, now: float, silent: float = inf) -> Unanswered:
     """Return the responses that the lane has waited for at `now`, in monotonic seconds.
 
     A connection carries the requests of many lanes, and its broker answers them in order. `silent`: as in
     `MeasurementInterval`, for the destination. Before its first batch a lane requests a producer id and more
     over several connections; an overdue response to any of them counts as an overdue produce response.
     """
-    fetch, produce = 0.0, now - max(lane.identity_requested_at, silent)
-    if lane.reader is not None and not lane.waits:
+    fetch, produce = 0.0, now - max(lane.ownership.claimed_at, silent)
+    if lane.reader is not None and not lane.read.waits:
         fetch = now - lane.reader.unanswered_since()
-    if lane.in_flight and lane.writer is not None:
-        sent = [item.sent_at for item in lane.sent if isinstance(item, OutBatch) and item.outstanding]
+    if lane.queue.in_flight and lane.writer is not None:
+        sent = [item.sent_at for item in lane.queue.sent if isinstance(item, OutBatch) and item.outstanding]
         produce = now - max(lane.writer.unanswered_since(), min(sent, default=now))
     if max(fetch, produce) < _OVERDUE_SECONDS:
         return ANSWERED
@@ -148,15 +150,15 @@ def lag_ms(lane: Lane, now_ms: int, *, has_response: bool) -> int | None:
     younger than those delivered before it, and arrived after the lane was last at the end. Timestamps of
     wrong clocks are corrected (`AppendTimes`); a missing one yields no age.
     """
-    if lane.high_watermark < 0:
+    if lane.read.high_watermark < 0:
         return None
-    times = lane.times
-    for item in (*lane.sent, *lane.queue):
+    times = lane.read.times
+    for item in (*lane.queue.sent, *lane.queue.unsent):
         if isinstance(item, OutBatch) and not item.acknowledged:
             return age_ms(now_ms, times.appended_ms(item.first_timestamp, item.appended))
-    if lane.position >= lane.readable_end:
+    if lane.read.position >= lane.read.readable_end:
         return 0 if has_response else None
-    offset, timestamp = lane.waiting
-    if offset >= lane.position:
+    offset, timestamp = lane.read.waiting
+    if offset >= lane.read.position:
         return age_ms(now_ms, times.appended_ms(timestamp, times.span(offset, offset)))
-    return age_ms(now_ms, max(lane.delivered_ms, lane.caught_up_ms))
+    return age_ms(now_ms, max(lane.observed.delivered_ms, lane.read.caught_up_ms))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
+from mirror.lane.lane import Lane
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import age_ms
 from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition, Retention
-from mirror.replication.live_lane import LiveLane
 
 
 class Positions:
@@ -21,29 +21,31 @@ class Positions:
         self._retention_of = retention_of
         self._reported_at = -inf
 
-    def of(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
+    def of(self, lane: Lane, lag_ms: int | None, now_ms: int) -> LanePosition:
         """Return the lane's position. `lag_ms`: age of the backlog; `now_ms`: epoch milliseconds."""
-        end, checkpoint = lane.high_watermark, lane.checkpoint
-        is_late = end > checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
+        end, checkpoint = lane.read.high_watermark, lane.checkpoint
+        is_late = end > checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.read.readable_end < end)
         kept = (
             self._retention_of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
         )
         readable = _readable_end(lane)
-        hidden_ms = _hidden_ms(lane, now_ms) if lane.hidden[0] == readable < end else None
-        return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms, life=lane.life)
+        hidden_ms = _hidden_ms(lane, now_ms) if lane.observed.hidden[0] == readable < end else None
+        return LanePosition(
+            checkpoint, readable, end, lane.read.log_start, kept, hidden_ms, life=lane.progress.life
+        )
 
-    def due_positions(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
+    def due_positions(self, lanes: Sequence[Lane], at: float, now_ms: int) -> list[LanePosition | None]:
         """Return the positions of lanes all measured at `at` (monotonic seconds) and `now_ms`, for a receiver
         that has all earlier ones. None for a lane that `PositionWatch` considers unchanged enough to skip."""
         found: list[LanePosition | None] = []
         moments = at, self._reported_at
         for lane in lanes:
-            watch, end = lane.watch, lane.high_watermark
+            watch, end = lane.observed.watch, lane.read.high_watermark
             readable = _readable_end(lane)
-            lag_ms, records, size = lane.measured
-            watch.turn(lane.turn, lane.life)
+            lag_ms, records, size = lane.observed.measured
+            watch.turn(lane.turn, lane.progress.life)
             if watch.withholds(
-                moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, (records, size)
+                moments, lane.checkpoint, readable, end, lane.read.log_start, lag_ms, (records, size)
             ):
                 found.append(None)
             else:
@@ -52,12 +54,12 @@ class Positions:
         return found
 
 
-def _hidden_ms(lane: LiveLane, now_ms: int) -> int | None:
-    offset, timestamp = lane.hidden
-    return age_ms(now_ms, lane.times.appended_ms(timestamp, lane.times.span(offset, offset)))
+def _hidden_ms(lane: Lane, now_ms: int) -> int | None:
+    offset, timestamp = lane.observed.hidden
+    return age_ms(now_ms, lane.read.times.appended_ms(timestamp, lane.read.times.span(offset, offset)))
 
 
-def _readable_end(lane: LiveLane) -> int:
+def _readable_end(lane: Lane) -> int:
     """Return the readable end, bounded by the end of the log; the latter if unknown."""
-    end, readable = lane.high_watermark, lane.readable_end
+    end, readable = lane.read.high_watermark, lane.read.readable_end
     return min(readable, end) if readable >= 0 else end

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import LeftOut, OffsetClass
 from mirror.model.topics import DEAD_LETTER_SUFFIX
-from mirror.replication.live_lane import LiveLane
 from tests.fakes.broker import batches
 from tests.fakes.broker.batches import StoredBatch
 from tests.fakes.broker.contents import Seen, committed
@@ -48,17 +48,20 @@ def check_accounts(
     lane, log = fakes.lane(topic, number), fakes.source.log(topic, number)
     copies = {one.offset: one for one in fakes.copied(topic, number)}
     contents = {one.content for one in copies.values()}
-    left_out, lettered = LeftOut(lane.ledger, lane.offset_map), _lettered(fakes, topic, number)
+    left_out, lettered = (
+        LeftOut(lane.progress.ledger, lane.progress.offset_map),
+        _lettered(fakes, topic, number),
+    )
     records = {one.offset: one for one in committed(log)}
     opaque = _undecodable_offsets(log)
-    assert lane.ledger.is_balanced
+    assert lane.progress.ledger.is_balanced
     for offset in [*records, *opaque]:
-        if not lane.ledger.start <= offset < lane.checkpoint:
+        if not lane.progress.ledger.start <= offset < lane.checkpoint:
             continue
-        where = lane.offset_map.forward(offset)
+        where = lane.progress.offset_map.forward(offset)
         if where.precision == "exact":
             assert offset in opaque or copies[where.offset].content == records[offset].content
-        elif lane.gaps and offset in records and records[offset].content in contents:
+        elif lane.progress.gaps and offset in records and records[offset].content in contents:
             continue  # position lost: the lane learned too late that the topic was replaced
         elif not (offset in records and is_excused(records[offset])):
             assert left_out.are_left_out(offset, offset + 1), f"{topic}-{number} lacks {offset}"
@@ -67,12 +70,12 @@ def check_accounts(
     _check_counts(lane, log)
 
 
-def _check_counts(lane: LiveLane, log: PartitionLog) -> None:
+def _check_counts(lane: Lane, log: PartitionLog) -> None:
     """Check that at most the missing source offsets count as compacted away."""
-    span = range(max(lane.ledger.start, log.start), lane.checkpoint)
+    span = range(max(lane.progress.ledger.start, log.start), lane.checkpoint)
     held = {offset for batch in log.batches for offset in _offsets_of(batch) if offset in span}
-    holes = len(range(lane.ledger.start, lane.checkpoint)) - len(held)
-    assert lane.ledger.total(OffsetClass.COMPACTED) <= holes
+    holes = len(range(lane.progress.ledger.start, lane.checkpoint)) - len(held)
+    assert lane.progress.ledger.total(OffsetClass.COMPACTED) <= holes
 
 
 def _offsets_of(batch: StoredBatch) -> Collection[int]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mirror.client.access import ClusterAccess, endpoints
+from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from tests.engines import specs
 from tests.fakes.broker.batches import Content
@@ -142,7 +142,7 @@ class MirroredFakes:
 
         def is_there() -> bool:
             lane = self.lane(topic, number)
-            return lane.checkpoint >= offset and not lane.is_in_transaction and not lane.dirty
+            return lane.checkpoint >= offset and not lane.ownership.is_in_transaction and not lane.dirty
 
         self.run_until(is_there, f"{topic}-{number} at {offset}")
 
@@ -156,9 +156,9 @@ class MirroredFakes:
         """Return the reasons of all pauses of a lane so far."""
         return [one.reason for one in self.events if isinstance(one, LanePaused) and one.key == key]
 
-    def lane(self, topic: str, number: int = 0) -> LiveLane:
+    def lane(self, topic: str, number: int = 0) -> Lane:
         """Return the lane of a partition."""
-        lanes = self.engine.runner.lanes
+        lanes = self.engine.lanes.by_key
         (found,) = [lane for key, lane in lanes.items() if key.partition == (topic, number)]
         return found
 
@@ -202,15 +202,15 @@ class MirroredFakes:
             here, there = committed(self.source.log(topic, number)), self.copied(topic, number)
             lane = self.lane(topic, number)
             for one, two in zip(here, there, strict=True):
-                assert lane.offset_map.forward(one.offset) == (two.offset, "exact")
-            assert lane.ledger.is_balanced
+                assert lane.progress.offset_map.forward(one.offset) == (two.offset, "exact")
+            assert lane.progress.ledger.is_balanced
 
     def describe(self) -> str:
         """Return the state of the lanes for messages of failed assertions."""
         return "; ".join(
-            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
-            f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
-            for key, lane in self.engine.runner.lanes.items()
+            f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.read.high_watermark}"
+            f" (in flight {lane.queue.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
+            for key, lane in self.engine.lanes.by_key.items()
         )
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from mirror.replication.live_lane import identity_name
 from stack.kafka import KafkaCluster
 from tests.contract.kafka.asking import BrokerClient
 from tests.engines import EngineUnderTest, check_copy, write
@@ -110,9 +110,10 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
     )
     waits = [engine.lane("lost", number) for number in (1, 3, 5)]
     engine.run_until(
-        lambda: all(is_stall(lane.stalled_by) for lane in waits), "the waiting lanes report the reason"
+        lambda: all(is_stall(lane.observed.stalled_by) for lane in waits),
+        "the waiting lanes report the reason",
     )
-    assert not any("lost" in engine.lane("lost", number).stalled_by for number in staying)
+    assert not any("lost" in engine.lane("lost", number).observed.stalled_by for number in staying)
     bench = engine.context
     assert bench.budget.used + bench.live_budget.used <= 8 * 2**20 + 8 * 2**20
     assert all(engine.lane("lost", number).checkpoint < 300 for number in (1, 3, 5))
@@ -124,7 +125,9 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
         "the waiting lanes resume",
     )
     engine.run_to("lost", [300] * PARTITIONS)
-    engine.run_until(lambda: not any(lane.stalled_by for lane in engine.lanes.values()), "no lane waits")
+    engine.run_until(
+        lambda: not any(lane.observed.stalled_by for lane in engine.lanes.values()), "no lane waits"
+    )
     assert check_copy(engine, "lost", PARTITIONS) == 1_800
     engine.stop()
 
@@ -149,8 +152,8 @@ def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copie
 
     for is_committed in (False, True):
         send(10)
-        engine.run_until(lambda: lane.checkpoint == end and not lane.in_flight, "all records are sent")
-        former = lane.identity
+        engine.run_until(lambda: lane.checkpoint == end and not lane.queue.in_flight, "all records are sent")
+        former = lane.ownership.identity
         target.nodes[0].suspend()
         engine.run_for(options["transaction_timeout_seconds"])
         target.nodes[0].resume()
@@ -163,7 +166,9 @@ def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copie
         else:
             send(10)
         again = {None, former}
-        engine.run_until(partial(lambda old: lane.identity not in old, again), "the lane has a new identity")
+        engine.run_until(
+            partial(lambda old: lane.ownership.identity not in old, again), "the lane has a new identity"
+        )
         engine.run_until(lambda: lane.checkpoint == end, "all records are sent again")
         engine.engine.runner.transactions.commit(lane)
         engine.run_to(topic, [end])

@@ -83,7 +83,7 @@ def test_a_record_that_a_transform_cannot_treat_concerns_its_lane_only(
     engine.run_to(bad, [11])
     assert values(engine, bad) == [record.value for record in records(10)]
     offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
-    assert engine.lane(bad).ledger.total(offset_class) == 1
+    assert engine.lane(bad).progress.ledger.total(offset_class) == 1
     if policy is OnRejection.DEAD_LETTER:
         (letter,) = look(engine.destination, f"{bad}.headrace-dead-letters")
         assert letter.value == DEEP
@@ -117,7 +117,7 @@ def test_a_batch_that_opens_into_too_much_concerns_its_lane_only(
         one.run_to(topic, [many + 10])
         assert values(one, topic) == [record.value for record in records(10)]
         offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
-        assert one.lane(topic).ledger.total(offset_class) == many
+        assert one.lane(topic).progress.ledger.total(offset_class) == many
     if policy is OnRejection.DEAD_LETTER:
         (letter,) = look(engine.destination, f"{topic}.headrace-dead-letters")
         whole = memoryview(letter.value or b"")
@@ -202,7 +202,8 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other_lane(
     write(engine.source, topic, records(10, 10))
     one.run_to(topic, [20], topic)
     one.run_until(
-        lambda: one.lane(topic, destination=f"{topic}-away").stalled_by, "the lane reports why it waits"
+        lambda: one.lane(topic, destination=f"{topic}-away").observed.stalled_by,
+        "the lane reports why it waits",
     )
     (report,) = [each for each in one.engine.reports() if each.destination_topic == f"{topic}-away"]
     assert silent in report.reason

@@ -51,7 +51,7 @@ def test_every_codec_by_every_path(engine: EngineUnderTest, codec: str) -> None:
     for path in CopyPath:
         engine.run_to(topic, [1_000] * 3, destination=f"{topic}-{path}")
         assert check_copy(engine, topic, 3, f"{topic}-{path}") == 3_000
-    assert all(len(lane.offset_map) == 1 for lane in engine.lanes.values())
+    assert all(len(lane.progress.offset_map) == 1 for lane in engine.lanes.values())
 
 
 def test_small_batches_are_merged_when_they_have_piled_up(engine: EngineUnderTest) -> None:
@@ -60,7 +60,7 @@ def test_small_batches_are_merged_when_they_have_piled_up(engine: EngineUnderTes
     engine.start("fidelity-merged")
     engine.run_to("fidelity-merged", [300])
     assert check_copy(engine, "fidelity-merged") == 300
-    counters = engine.lane("fidelity-merged").counters
+    counters = engine.lane("fidelity-merged").observed.counters
     assert counters.source_batches >= 150
     assert counters.batches <= 3
 
@@ -140,12 +140,12 @@ def test_aborted_and_control_records_never_arrive(engine: EngineUnderTest) -> No
     write(engine.source, "fidelity-transactions", shapes(50, 1))
     engine.start("fidelity-transactions")
     lane = engine.lane("fidelity-transactions")
-    engine.run_until(lambda: 0 <= lane.high_watermark == lane.checkpoint > 0, "the end is reached")
+    engine.run_until(lambda: 0 <= lane.read.high_watermark == lane.checkpoint > 0, "the end is reached")
     visible = check_copy(engine, "fidelity-transactions")
-    assert lane.ledger.total(OffsetClass.CONTROL) == 36
-    assert lane.ledger.total(OffsetClass.ABORTED) > 0
-    assert lane.ledger.total(OffsetClass.MIRRORED) == visible
-    assert lane.ledger.next == lane.high_watermark
+    assert lane.progress.ledger.total(OffsetClass.CONTROL) == 36
+    assert lane.progress.ledger.total(OffsetClass.ABORTED) > 0
+    assert lane.progress.ledger.total(OffsetClass.MIRRORED) == visible
+    assert lane.progress.ledger.next == lane.read.high_watermark
 
 
 def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: EngineUnderTest) -> None:
@@ -159,10 +159,11 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     engine.start("fidelity-open")
     lane = engine.lane("fidelity-open")
     engine.run_until(
-        lambda: lane.checkpoint == 100 and lane.high_watermark == 141, "the lane waits at the transaction"
+        lambda: lane.checkpoint == 100 and lane.read.high_watermark == 141,
+        "the lane waits at the transaction",
     )
     engine.run_for(0.7)
-    assert (lane.checkpoint, lane.stable_offset) == (100, 100)
+    assert (lane.checkpoint, lane.read.stable_offset) == (100, 100)
     writer.commit_transaction(PATIENCE_SECONDS)
     engine.run_to("fidelity-open", [142])
     assert check_copy(engine, "fidelity-open") == 141
@@ -209,7 +210,7 @@ def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -
     engine.start("fidelity-uncommitted", policy=CopyPolicy(isolation=Isolation.READ_UNCOMMITTED))
     engine.run_to("fidelity-uncommitted", [2])
     assert [record.value for record in look(engine.destination, "fidelity-uncommitted")] == [b"aborted"]
-    assert engine.lane("fidelity-uncommitted").ledger.by_class()["control"] == 1
+    assert engine.lane("fidelity-uncommitted").progress.ledger.by_class()["control"] == 1
 
 
 def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -> None:
@@ -246,13 +247,13 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
     here = look(engine.source, topic)
     engine.start(topic)
     lane = engine.lane(topic)
-    engine.run_until(lambda: 0 <= lane.high_watermark == lane.checkpoint > 0, "the end is reached")
+    engine.run_until(lambda: 0 <= lane.read.high_watermark == lane.checkpoint > 0, "the end is reached")
     after = look(engine.source, topic)
     if after == here:
         check_copy(engine, topic)
-    assert lane.ledger.total(OffsetClass.COMPACTED) > 0
-    assert lane.ledger.is_balanced
-    assert lane.ledger.next == 1_202
+    assert lane.progress.ledger.total(OffsetClass.COMPACTED) > 0
+    assert lane.progress.ledger.is_balanced
+    assert lane.progress.ledger.next == 1_202
 
 
 def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
@@ -265,7 +266,7 @@ def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
     engine.start("fidelity-trimmed")
     engine.run_to("fidelity-trimmed", [100])
     assert check_copy(engine, "fidelity-trimmed") == 63
-    assert engine.lane("fidelity-trimmed").ledger.start == 37
+    assert engine.lane("fidelity-trimmed").progress.ledger.start == 37
 
 
 def test_a_lane_stops_by_itself_at_its_end(engine: EngineUnderTest) -> None:

@@ -66,14 +66,14 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
     later = new_engine(source, target.address)
     later.start(topic, policy=CONTINUE)
     lane = later.lane(topic)
-    later.run_until(lambda: lane.reader is not None and lane.is_writable, "the lane reads")
+    later.run_until(lambda: lane.reader is not None and lane.queue.is_writable, "the lane reads")
     target.nodes[0].suspend()
     try:
         write(source, topic, numbered(10, 5))
-        later.run_until(lambda: lane.position == 15, "the lane has records to send")
+        later.run_until(lambda: lane.read.position == 15, "the lane has records to send")
         delete(source, [topic])
         later.run_until(later.paused, "a pause is reported")
-        assert not lane.is_drained, "drained before the batches were sent"
+        assert not lane.queue.is_drained, "drained before the batches were sent"
     finally:
         target.nodes[0].resume()
     later.run_until(lambda: lane.state is LaneState.PAUSED, "the lane pauses")
@@ -131,8 +131,8 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     going_on.run_until(lambda: len(values(engine.destination, topic)) == 90, "the new history is copied")
     lane = going_on.lane(topic)
     going_on.run_until(lambda: lane.checkpoint == 60, "the checkpoint is at the end")
-    assert (lane.life, lane.ledger.start, lane.ledger.is_balanced) == (1, 30, True)
-    assert "diverges at offset 30" in lane.gaps[-1]
-    assert lane.offset_map.forward(29).offset == 29
-    assert lane.offset_map.forward(30).offset == look(engine.destination, topic)[60].offset
+    assert (lane.progress.life, lane.progress.ledger.start, lane.progress.ledger.is_balanced) == (1, 30, True)
+    assert "diverges at offset 30" in lane.progress.gaps[-1]
+    assert lane.progress.offset_map.forward(29).offset == 29
+    assert lane.progress.offset_map.forward(30).offset == look(engine.destination, topic)[60].offset
     assert values(engine.destination, topic)[60:] == texts(30, 30)

@@ -60,22 +60,25 @@ def test_partitions_without_enough_replicas_say_why_and_hold_up_no_others(
         engine.run_to("plain", [(first + 60) // PARTITIONS] * PARTITIONS)
         assert all(lane.checkpoint == 10 for lane in safe)
     engine.run_until(
-        lambda: all("safe-" in lane.stalled_by and ", since 2" in lane.stalled_by for lane in safe),
+        lambda: all(
+            "safe-" in lane.observed.stalled_by and ", since 2" in lane.observed.stalled_by for lane in safe
+        ),
         "the waiting lanes report the reason",
     )
     assert all(
-        "REQUEST_TIMED_OUT" in lane.stalled_by or "NOT_ENOUGH_REPLICAS" in lane.stalled_by for lane in safe
+        "REQUEST_TIMED_OUT" in lane.observed.stalled_by or "NOT_ENOUGH_REPLICAS" in lane.observed.stalled_by
+        for lane in safe
     )
-    assert not any(lane.stalled_by for lane in plain)
+    assert not any(lane.observed.stalled_by for lane in plain)
     write(source.address, "plain", records(360, 60))
     engine.run_to("plain", [70] * PARTITIONS)
     assert not {lane.writer for lane in safe} & {lane.writer for lane in plain}, "they share a request"
 
     target.nodes[1].start()
     engine.run_to("safe", [20] * PARTITIONS)
-    engine.run_until(lambda: not any(lane.stalled_by for lane in safe), "no lane waits")
+    engine.run_until(lambda: not any(lane.observed.stalled_by for lane in safe), "no lane waits")
     write(source.address, "safe", records(120, 60))
     engine.run_to("safe", [30] * PARTITIONS)
-    assert not any(lane.is_slow for lane in safe)
+    assert not any(lane.queue.is_slow for lane in safe)
     assert (check_copy(engine, "safe", PARTITIONS), check_copy(engine, "plain", PARTITIONS)) == (180, 420)
     engine.stop()

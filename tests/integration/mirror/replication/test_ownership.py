@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from mirror.client import producer_identity as identity
+from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.replication.channels.fetch_rules import ChannelKey
 from mirror.replication.channels.sender import ROLES
-from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids as identifying
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, group_positions, make_topic
@@ -71,7 +71,7 @@ def test_at_least_once_repeats_what_had_no_checkpoint_and_loses_nothing(engine: 
     assert len(copies) > 600
     assert copies[-600:] == wanted
     assert copies[: len(copies) - 600] == wanted[: len(copies) - 600]
-    newest = [second.lane("own-least").offset_map.forward(offset).offset for offset in range(600)]
+    newest = [second.lane("own-least").progress.offset_map.forward(offset).offset for offset in range(600)]
     assert newest == list(range(len(copies) - 600, len(copies)))
     second.stop()
 
@@ -94,7 +94,7 @@ def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: Engin
     write(engine.destination, "own-foreign", [Record(0, b"other", b"writer", (), NOW)])
     write(engine.source, "own-foreign", numbered(100, 20))
     first.run_to("own-foreign", [120])
-    assert first.lane("own-foreign").foreign_records == 1
+    assert first.lane("own-foreign").observed.foreign_records == 1
     first.crash()
     second = another(engine)
     second.start("own-foreign")
@@ -190,12 +190,12 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
 
     async def take_slowly(*arguments: Any, **options: Any) -> ProducerStamp:
         stamp = await take(*arguments, **options)
-        while lane.turn == 0 or not lane.queue:
+        while lane.turn == 0 or not lane.queue.unsent:
             await engine.context.loop.sleep(0.01)
         return stamp
 
     monkeypatch.setattr(identifying, "take_identity", take_slowly)
-    engine.run_until(lambda: lane.is_identifying, "the lane requests an identity")
+    engine.run_until(lambda: lane.ownership.is_identifying, "the lane requests an identity")
     engine.engine.runner.restart(lane, "the test says so")
     engine.run_to("own-anew", [20])
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
@@ -213,7 +213,7 @@ def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
     policy = CopyPolicy(guarantee=guarantee)
     frozen, owner = another(engine), another(engine)
     frozen.start(topic, policy=policy)
-    frozen.run_until(lambda: frozen.lane(topic).high_watermark == 0, "the lane has caught up")
+    frozen.run_until(lambda: frozen.lane(topic).read.high_watermark == 0, "the lane has caught up")
     write(engine.source, topic, numbered(0, 1000), per_batch=100)
     owner.start(topic, policy=policy)
     owner.run_to(topic, [1000])
@@ -225,7 +225,7 @@ def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
     engine.start(topic, policy=policy)
     engine.run_to(topic, [1010])
     assert seen(engine, topic) == [record.value for record in numbered(0, 1010)]
-    assert engine.lane(topic).ledger.start == 0
+    assert engine.lane(topic).progress.ledger.start == 0
 
 
 @pytest.mark.deep
@@ -309,7 +309,7 @@ def test_progress_that_was_deleted_is_missed_and_nothing_is_repeated(
     second.start(topic, policy=policy)
     second.run_to(topic, [210])
     assert seen(engine, topic) == [record.value for record in numbered(0, 210)]
-    (gap,) = second.lane(topic).gaps
+    (gap,) = second.lane(topic).progress.gaps
     assert f"{topic}-0" in gap
     assert progress in gap
     second.stop()
@@ -334,4 +334,4 @@ def test_owners_that_have_written_nothing_but_markers_are_not_taken_for_a_copy(
     engine.start(topic, policy=spec.policy)
     engine.run_to(topic, [20])
     assert seen(engine, topic) == [record.value for record in numbered(0, 20)]
-    assert engine.lane(topic).gaps == []
+    assert engine.lane(topic).progress.gaps == []

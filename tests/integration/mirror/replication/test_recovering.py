@@ -47,4 +47,4 @@ def test_lanes_that_recover_at_once_do_not_wait_for_each_others_memory(
     second.run_to(TOPIC, [EACH + 2, *[EACH + 1] * (PARTITIONS - 1)])
     copied = look_all(addresses[1], TOPIC, range(PARTITIONS))
     assert [len(copied[number]) for number in range(PARTITIONS)] == [EACH + 2, *[EACH + 1] * (PARTITIONS - 1)]
-    assert second.lane(TOPIC, 3).ledger.total(OffsetClass.MIRRORED) == EACH + 1
+    assert second.lane(TOPIC, 3).progress.ledger.total(OffsetClass.MIRRORED) == EACH + 1

@@ -67,7 +67,7 @@ def test_a_record_too_large_can_be_skipped(engine: EngineUnderTest, path: CopyPa
     engine.run_to(topic, [30])
     assert seen(engine.destination, topic) == contents(sent, without=(3, 17))
     lane = engine.lane(topic)
-    assert lane.ledger.total(OffsetClass.FILTERED) == 2
+    assert lane.progress.ledger.total(OffsetClass.FILTERED) == 2
     here = [record for record in look(engine.source, topic) if record.offset not in (3, 17)]
     check_map(lane, here, look(engine.destination, topic))
 
@@ -84,7 +84,7 @@ def test_records_without_a_key_are_put_aside_with_their_coordinates(engine: Engi
     assert [dict(letter.headers)["headrace-offset"] for letter in letters] == [b"5", b"6", b"33"]
     assert dict(letters[0].headers)["headrace-source"] == b"source/refused-key"
     assert b"INVALID_RECORD" in (dict(letters[0].headers)["headrace-reason"] or b"")
-    assert engine.lane("refused-key").ledger.total(OffsetClass.DEAD_LETTERED) == 3
+    assert engine.lane("refused-key").progress.ledger.total(OffsetClass.DEAD_LETTERED) == 3
     assert not engine.paused()
 
 
@@ -157,7 +157,7 @@ def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
     ]
     assert all(record.headers == (("new", b"1"),) for record in there)
     lane = engine.lane("refused-transform")
-    assert lane.ledger.total(OffsetClass.FILTERED) == 20 - len(wanted)
+    assert lane.progress.ledger.total(OffsetClass.FILTERED) == 20 - len(wanted)
     check_map(
         lane,
         [record for record in look(engine.source, "refused-transform") if record.offset in wanted],

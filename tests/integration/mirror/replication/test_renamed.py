@@ -50,7 +50,7 @@ def test_a_new_destination_is_copied_from_its_own_start(
     write(engine.source, topic, numbered(100, 20))
     second.run_to(topic, [120])
     assert second.paused() == []
-    assert (second.lane(topic).ledger.start, second.lane(topic).gaps) == (0, [])
+    assert (second.lane(topic).progress.ledger.start, second.lane(topic).progress.gaps) == (0, [])
     assert check_copy(second, topic, destination=f"b.{topic}") == 120
     assert len(look(engine.destination, f"a.{topic}")) == 100
     second.stop()

@@ -13,11 +13,11 @@ from confluent_kafka.admin import NewTopic
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetch_rules import FetchListener
 from mirror.replication.channels.fetcher import FetchChannel
-from mirror.replication.live_lane import LiveLane
 from stack.kafka import KafkaCluster
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, admin_client
@@ -57,29 +57,27 @@ class Served:
         self.by_broker: Counter[int] = Counter()
         self.answers = 0
 
-    def on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
-    ) -> None:
+    def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         assert isinstance(lane.reader, FetchChannel)
         self.answers += 1
         if len(part.records):
             self.by_broker[lane.reader.broker] += len(part.records)
         self._listener.on_fetched(lane, part, slab, squeezed=squeezed)
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         self._listener.on_broken(lane, error)
 
-    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+    def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         self._listener.on_unreceived(lanes, error)
 
-    def on_relocated(self, lane: LiveLane) -> None:
+    def on_relocated(self, lane: Lane) -> None:
         self._listener.on_relocated(lane)
 
 
 def count_served(engine: EngineUnderTest) -> Served:
     """Count from now on, for lanes that have been started."""
-    engine.run_until(lambda: SOURCE in engine.engine.runner.sources, "the source is open")
-    source = engine.engine.runner.sources[SOURCE]
+    engine.run_until(lambda: SOURCE in engine.engine.lanes.sources, "the source is open")
+    source = engine.engine.lanes.sources[SOURCE]
     source.listener = served = Served(source.listener)
     return served
 

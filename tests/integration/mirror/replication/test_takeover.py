@@ -108,7 +108,7 @@ def test_two_datastreams_of_one_topic_begin_each_at_its_own_group(engine: Engine
     engine.start("taken-both", destination="taken-four")
     for name in ("one", "two", "three", "four"):
         engine.run_to("taken-both", [20], destination=f"taken-{name}")
-        assert engine.lane("taken-both", 0, f"taken-{name}").gaps == []
+        assert engine.lane("taken-both", 0, f"taken-{name}").progress.gaps == []
     assert engine.paused() == []
     assert [numbers(engine, f"taken-{name}", 1)[0][0] for name in ("one", "two", "three", "four")] == [
         4,

@@ -64,19 +64,19 @@ class World:
             lane.begin(self.log.start)
         else:
             lane.restore(progress)
-        lane.rules = self.rules
+        lane.read.rules = self.rules
         self.epoch += 1
         lane.identify(ProducerStamp(77, self.epoch))
         return lane
 
     def fetch(self, size: int) -> None:
-        data = self.log.fetch(self.lane.position, size)
+        data = self.log.fetch(self.lane.read.position, size)
         slab = self.pool.slab(len(data))
         assert slab is not None
         view = memoryview(slab.buffer)[: len(data)]
         view[:] = data
-        router = BatchRouter(self.rules, self.lane.position, self.budget)
-        router.take(view, self.log.aborted_in(self.lane.position), slab)
+        router = BatchRouter(self.rules, self.lane.read.position, self.budget)
+        router.take(view, self.log.aborted_in(self.lane.read.position), slab)
         slab.release()
         self.lane.accept(router, 0.0)
 
@@ -87,7 +87,7 @@ class World:
             self.wire.append(
                 (outgoing, *(self.target.append(bytes(outgoing.batch)) if not broken else (45, -1)))
             )
-        assert self.lane.in_flight == len(self.wire) <= MOST_IN_FLIGHT
+        assert self.lane.queue.in_flight == len(self.wire) <= MOST_IN_FLIGHT
 
     def answer(self) -> None:
         if self.wire:
@@ -111,10 +111,10 @@ class World:
             state.next_sequence = lost[0].sequence
             if not state.recent:
                 del self.target.producers[77]
-                if self.lane.is_established:
+                if self.lane.ownership.is_established:
                     self.target.producers[77] = state
         for outgoing, _, _ in self.wire:
-            self.lane.unanswered(outgoing, maybe_stored=True)
+            self.lane.queue.unanswered(outgoing, maybe_stored=True)
         self.wire.clear()
         self.lane.requeue()
 
@@ -123,22 +123,24 @@ class World:
         self.forget(set())
 
     def store(self) -> None:
-        entries, sealed = entries_of(KEY, self.lane.progress(), 0)
+        entries, sealed = entries_of(KEY, self.lane.stored_progress(), 0)
         self.stored |= {key: value for key, value in entries if value is not None}
-        self.lane.offset_map.sealed = sealed
+        self.lane.progress.offset_map.sealed = sealed
         self.highest_checkpoint = self.lane.checkpoint
 
     def check(self) -> None:
-        assert self.lane.ledger.is_balanced
-        assert self.highest_checkpoint <= self.lane.checkpoint <= self.lane.position
-        assert self.lane.bytes_in_hand == sum(
-            len(item.batch) for item in self.lane.sent + self.lane.queue if isinstance(item, OutBatch)
+        assert self.lane.progress.ledger.is_balanced
+        assert self.highest_checkpoint <= self.lane.checkpoint <= self.lane.read.position
+        assert self.lane.queue.bytes_in_hand == sum(
+            len(item.batch)
+            for item in self.lane.queue.sent + self.lane.queue.unsent
+            if isinstance(item, OutBatch)
         )
 
     def finish(self) -> None:
-        while self.lane.position < self.log.end and self.log.fetch(self.lane.position, 1):
+        while self.lane.read.position < self.log.end and self.log.fetch(self.lane.read.position, 1):
             self.fetch(10**6)
-        while not self.lane.is_drained:
+        while not self.lane.queue.is_drained:
             self.send()
             self.answer()
             self.check()
@@ -175,12 +177,12 @@ def test_without_a_crash_every_record_arrives_once_in_order(
     run(world, data, crashes=False)
     assert [record.content for record in world.target.records] == [record.content for record in log.visible]
     lane = world.lane
-    assert lane.ledger.total(OffsetClass.MIRRORED) == len(log.visible)
+    assert lane.progress.ledger.total(OffsetClass.MIRRORED) == len(log.visible)
     for target, record in enumerate(log.visible):
-        assert lane.offset_map.forward(record.offset).offset == target
-        assert lane.offset_map.backward(target).offset == record.offset
-    assert lane.foreign_records == 0
-    assert lane.bytes_in_hand == 0
+        assert lane.progress.offset_map.forward(record.offset).offset == target
+        assert lane.progress.offset_map.backward(target).offset == record.offset
+    assert lane.observed.foreign_records == 0
+    assert lane.queue.bytes_in_hand == 0
     assert world.budget.used == 0
 
 
@@ -196,9 +198,9 @@ def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
     if not died:
         assert copies == [record.content for record in log.visible]
     for record in log.visible:
-        target = world.lane.offset_map.forward(record.offset).offset
+        target = world.lane.progress.offset_map.forward(record.offset).offset
         assert copies[target] == record.content
-    newest = [world.lane.offset_map.forward(record.offset).offset for record in log.visible]
+    newest = [world.lane.progress.offset_map.forward(record.offset).offset for record in log.visible]
     assert newest == sorted(newest)
 
 
@@ -206,14 +208,14 @@ def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
 def test_a_new_identity_sends_one_batch_until_it_is_accepted(log: SourceLog) -> None:
     world = World(log, RoutingRules())
     world.fetch(10**6)
-    waiting = sum(isinstance(item, OutBatch) for item in world.lane.queue)
+    waiting = sum(isinstance(item, OutBatch) for item in world.lane.queue.unsent)
     world.send()
     world.send()
-    assert world.lane.in_flight == min(waiting, 1)
+    assert world.lane.queue.in_flight == min(waiting, 1)
     world.answer()
     for _ in range(MOST_IN_FLIGHT + 1):
         world.send()
-    assert world.lane.in_flight == min(max(waiting - 1, 0), MOST_IN_FLIGHT)
+    assert world.lane.queue.in_flight == min(max(waiting - 1, 0), MOST_IN_FLIGHT)
 
 
 @given(source_logs(), st.integers(0, 5))
@@ -224,7 +226,7 @@ def test_letting_go_returns_to_the_checkpoint_with_the_right_sequence(log: Sourc
         world.send()
         world.answer()
     world.lane.drop()
-    assert world.lane.position == world.lane.checkpoint
+    assert world.lane.read.position == world.lane.checkpoint
     assert world.budget.used == 0
     world.finish()
     assert [record.content for record in world.target.records] == [record.content for record in log.visible]
@@ -234,5 +236,5 @@ def test_lost_offsets_enter_the_ledger_behind_what_is_under_way() -> None:
     lane = Lane(SPEC)
     lane.begin(10)
     lane.lose(25, "10 to 24")
-    assert (lane.checkpoint, lane.position, lane.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
-    assert lane.gaps == ["10 to 24"]
+    assert (lane.checkpoint, lane.read.position, lane.progress.ledger.total(OffsetClass.LOST)) == (25, 25, 15)
+    assert lane.progress.gaps == ["10 to 24"]

@@ -86,7 +86,7 @@ def test_a_lane_stops_at_once_also_after_an_outage_that_is_over(
     fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is refused")
     fakes.run_to("t", 20)
     began = fakes.clock.monotonic()
-    fakes.engine.stop_lanes(tuple(fakes.engine.runner.lanes))
+    fakes.engine.stop_lanes(tuple(fakes.engine.lanes.by_key))
     fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "the lane stops")
     assert fakes.clock.monotonic() - began < 5
 

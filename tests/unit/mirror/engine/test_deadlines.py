@@ -57,8 +57,8 @@ def test_who_would_lose_records_goes_first(new_fakes: NewFakes) -> None:
     fakes.run(60)
     for one in (*HURRIED, *PATIENT):
         lane = fakes.lane(one.name)
-        assert lane.is_live, one.name
-        assert not any(bucket.for_catching_up for bucket in lane.buckets), "no lane yields any longer"
+        assert lane.read.is_live, one.name
+        assert not any(bucket.for_catching_up for bucket in lane.read.buckets), "no lane yields any longer"
 
 
 def test_where_not_all_can_be_saved_the_most_are(new_fakes: NewFakes) -> None:
@@ -80,7 +80,7 @@ def test_without_a_deadline_in_reach_nobody_gives_way(new_fakes: NewFakes, strea
     assert not [reason for one in streams for reason in held_back(fakes, one.name) if "sooner" in reason]
     positions = [fakes.lane(one.name).checkpoint for one in streams]
     assert max(positions) < 2 * min(positions)
-    assert not any(bucket.for_catching_up for one in streams for bucket in fakes.lane(one.name).buckets)
+    assert not any(bucket.for_catching_up for one in streams for bucket in fakes.lane(one.name).read.buckets)
 
 
 def test_who_is_up_to_date_does_not_give_way(new_fakes: NewFakes) -> None:
@@ -91,9 +91,9 @@ def test_who_is_up_to_date_does_not_give_way(new_fakes: NewFakes) -> None:
     fakes.start("live", group="other")
     for one in HURRIED:
         fakes.start(one.name, group="g", policy=CopyPolicy(bytes_per_second=16 * KIB * 2))
-    fakes.run_until(lambda: fakes.lane("live").is_live, "the lane is up to date")
+    fakes.run_until(lambda: fakes.lane("live").read.is_live, "the lane is up to date")
     for _ in range(30):
         fakes.run(2)
         lane = fakes.lane("live")
-        assert lane.high_watermark - lane.checkpoint <= 1
+        assert lane.read.high_watermark - lane.checkpoint <= 1
     assert not held_back(fakes, "live")

@@ -126,7 +126,7 @@ def test_a_clean_stop_needs_no_comparison_and_no_fence(fakes: MirroredFakes) -> 
         fakes.start("t")
         fakes.run_to("t", first + 10)
         lane = fakes.lane("t")
-        assert len(lane.offset_map) == 1
+        assert len(lane.progress.offset_map) == 1
         assert fakes.stop()[-1] == LaneStopped(lane.key, first + 10)
         fakes.new_engine()
     assert fakes.numbers("t") == list(range(30))
@@ -224,10 +224,10 @@ def test_a_re_created_destination_is_written_to_where_that_is_wanted(
     fakes.run_to("t", 25)
     assert fakes.numbers("t") == list(range(20, 25))
     lane = fakes.lane("t")
-    assert "recreated" in lane.gaps[0]
-    assert lane.ledger.is_balanced
+    assert "recreated" in lane.progress.gaps[0]
+    assert lane.progress.ledger.is_balanced
     there = [(one.offset, "exact") for one in fakes.copied("t")]
-    assert [lane.offset_map.forward(offset) for offset in range(20, 25)] == there
+    assert [lane.progress.offset_map.forward(offset) for offset in range(20, 25)] == there
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -237,7 +237,7 @@ def test_no_batch_overtakes_one_that_a_re_created_destination_refuses(
     """The new log knows no producer, so it accepts any sequence number in the first batch."""
     copying(fakes, replace(policy, on_loss=OnLoss.CONTINUE, path=CopyPath.PASSTHROUGH))
     fakes.run(1.0)
-    fakes.target.faults.plant(PRODUCE, Code(19), fits=lambda _asked: bool(fakes.lane("t").gaps))
+    fakes.target.faults.plant(PRODUCE, Code(19), fits=lambda _asked: bool(fakes.lane("t").progress.gaps))
     fakes.target.recreate_topic("t")
     more(fakes, 4)
     assert fakes.target.faults.taken
@@ -286,7 +286,7 @@ def test_a_destination_that_loses_what_it_had_acknowledged_halts_its_lane_until_
     fakes.restart("t", policy=CopyPolicy(guarantee, on_loss=OnLoss.CONTINUE))
     fakes.run_to("t", 30)
     assert fakes.numbers("t")[-10:] == list(range(20, 30))
-    assert fakes.lane("t").gaps
+    assert fakes.lane("t").progress.gaps
 
 
 @pytest.mark.parametrize("on_loss", OnLoss)
@@ -301,7 +301,7 @@ def test_what_takes_the_offset_of_a_lost_record_does_not_hide_its_loss(
     fakes.write("t", 20, 1)
     fakes.run_to("t", 21)
     fakes.crash()
-    offset = fakes.lane("t").offset_map.forward(20).offset
+    offset = fakes.lane("t").progress.offset_map.forward(20).offset
     fakes.target.elect_uncleanly("t", 0, 2, offset)
     if is_marker:
         fakes.target.append("t", marker(1, 0, COMMIT, fakes.clock.now_ms()))
@@ -315,8 +315,8 @@ def test_what_takes_the_offset_of_a_lost_record_does_not_hide_its_loss(
         return
     fakes.run_to("t", 26)
     assert fakes.numbers("t") == [*range(20), *range(21, 26)]
-    assert len(fakes.lane("t").gaps) == 1
-    assert fakes.lane("t").offset_map.forward(20) == (fakes.copied("t")[20].offset, "next")
+    assert len(fakes.lane("t").progress.gaps) == 1
+    assert fakes.lane("t").progress.offset_map.forward(20) == (fakes.copied("t")[20].offset, "next")
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_records_of_another_writer_at_the_offsets_of_lost_records_do_not_hide_th
     """The election also loses the marker that fenced the former owner, so the broker accepts its batches."""
     policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
     copying(fakes, policy)
-    former, end = fakes.lane("t").owner, fakes.target.log("t").end
+    former, end = fakes.lane("t").progress.owner, fakes.target.log("t").end
     assert former is not None
     fakes.restart("t", policy=policy)
     more(fakes, 1)
@@ -345,8 +345,8 @@ def test_records_of_another_writer_at_the_offsets_of_lost_records_do_not_hide_th
     fakes.run_to("t", 30)
     lane = fakes.lane("t")
     assert fakes.numbers("t") == [*range(20), *range(90, 99), *range(25, 30)]
-    assert len(lane.gaps) == 1
-    precisions = [lane.offset_map.forward(offset).precision for offset in range(19, 26)]
+    assert len(lane.progress.gaps) == 1
+    precisions = [lane.progress.offset_map.forward(offset).precision for offset in range(19, 26)]
     assert precisions == ["exact", *["next"] * 5, "exact"]
 
 
@@ -357,8 +357,8 @@ def test_a_lane_whose_guarantee_changes_sees_no_loss_where_there_is_none(fakes: 
         more(fakes, 2)
         fakes.restart("t", policy=CopyPolicy(guarantee))
         more(fakes, 2)
-        assert not fakes.lane("t").gaps
-        assert fakes.lane("t").ledger.is_balanced
+        assert not fakes.lane("t").progress.gaps
+        assert fakes.lane("t").progress.ledger.is_balanced
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -372,7 +372,7 @@ def test_the_commit_of_a_lost_record_does_not_hide_its_loss(new_fakes: NewFakes,
     fakes.write("t", 21, 5)
     fakes.run_to("t", 26)
     assert fakes.numbers("t") == [*range(20), *range(21, 26)]
-    assert len(fakes.lane("t").gaps) == 1
+    assert len(fakes.lane("t").progress.gaps) == 1
 
 
 @pytest.mark.parametrize("level", [0, 2])
@@ -383,8 +383,8 @@ def test_a_transaction_without_a_batch_is_no_loss(new_fakes: NewFakes, level: in
     fakes.run_to("t", 22)
     more(fakes)
     fakes.check("t")
-    assert not fakes.lane("t").gaps
-    assert not fakes.lane("t").foreign_records
+    assert not fakes.lane("t").progress.gaps
+    assert not fakes.lane("t").observed.foreign_records
     assert not fakes.pauses(fakes.lane("t").key)
 
 
@@ -404,7 +404,7 @@ def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(
     fakes.write("t", 25, 5)
     fakes.run_to("t", 30)
     assert fakes.numbers("t") == [*range(10), *range(20, 30)]
-    assert fakes.lane("t").gaps
+    assert fakes.lane("t").progress.gaps
 
 
 @pytest.mark.parametrize("api", [FIND_COORDINATOR, INIT])

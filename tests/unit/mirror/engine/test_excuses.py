@@ -43,7 +43,7 @@ def test_history_that_a_lane_finds_counts_neither_as_late_nor_as_waiting(fakes: 
     assert (metric.lag_records, metric.lag_ms) == (50, 0)
     fakes.run_to("t", 50)
     assert records_of(counted(fakes)) == 0
-    assert fakes.lane("t").totals is not None
+    assert fakes.lane("t").observed.totals is not None
 
 
 def test_the_age_that_people_see_is_the_true_one(fakes: MirroredFakes) -> None:
@@ -66,7 +66,7 @@ def test_records_count_again_when_the_lane_has_caught_up(fakes: MirroredFakes) -
     fakes.write("t", 50, 1)
     fakes.run_to("t", 51)
     counted(fakes)
-    assert fakes.lane("t").excused is None
+    assert fakes.lane("t").read.excused is None
     fakes.write("t", 51, 7)
     fakes.clock.advance(5)
     fakes.run_to("t", 58)
@@ -115,7 +115,7 @@ def test_a_creation_in_the_future_hides_nothing_that_is_produced_from_now_on(fak
     fakes.write("t", 0, 5)
     future = fakes.clock.now_ms() + 10**9
     fakes.start("t", excuse=Excuse(future, patience_ms=future))
-    excused = fakes.lane("t").excused
+    excused = fakes.lane("t").read.excused
     assert excused is not None
     now = fakes.clock.now_ms()
     excused.note(10, now)

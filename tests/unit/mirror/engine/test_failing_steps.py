@@ -14,7 +14,6 @@ from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
-from mirror.replication.live_lane import LiveLane
 from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -30,9 +29,9 @@ STEPS = [
     (Lane, "restore"),
     (Lane, "begin"),
     (Lane, "identify"),
-    (Lane, "progress"),
-    (LiveLane, "note_batch"),
-    (LiveLane, "fetch_position"),
+    (Lane, "stored_progress"),
+    (Lane, "note_end"),
+    (Lane, "fetch_position"),
 ]
 
 
@@ -124,7 +123,7 @@ def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFak
     fakes.run_to("t", 10)
     fakes.run_until_paused("u")
     fakes.engine.stop_lanes([away.key])
-    fakes.run_until(lambda: away.key not in fakes.engine.runner.lanes, "the lane stops")
+    fakes.run_until(lambda: away.key not in fakes.engine.lanes.by_key, "the lane stops")
     fakes.write("t", 10, 10)
     fakes.run_to("t", 20)
     assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {away.key}

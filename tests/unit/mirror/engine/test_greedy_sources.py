@@ -26,7 +26,7 @@ SMALL_MEMORY: Final[Mapping[str, Any]] = {"buffer_bytes": 2**21, "fetch_bytes": 
 
 
 def lane_of(fakes: MirroredFakes, topic: str) -> LaneKey:
-    (key,) = [key for key in fakes.engine.runner.lanes if key.partition.topic == topic]
+    (key,) = [key for key in fakes.engine.lanes.by_key if key.partition.topic == topic]
     return key
 
 

@@ -32,7 +32,7 @@ def test_a_fetch_whose_response_is_lost_silences_its_partitions_for_seconds_only
     assert fakes.clock.monotonic() - began < 2 * PATIENCE_SECONDS
     fakes.check("t", 4)
     fakes.run(2 * PATIENCE_SECONDS)
-    assert not any(fakes.lane("t", number).stalled_by for number in range(4))
+    assert not any(fakes.lane("t", number).observed.stalled_by for number in range(4))
 
 
 def test_a_frozen_broker_is_asked_on_its_old_connections_when_it_is_back(fakes: MirroredFakes) -> None:

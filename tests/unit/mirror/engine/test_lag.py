@@ -128,7 +128,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(
     metric, position = measured(fakes)
     assert metric.lag_ms == 0, "no readable record waits"
     assert 10_000 <= (position.hidden_ms or 0) <= 12_000
-    fakes.run_until(lambda: fakes.lane("t").held_by, "the transaction is reported")
+    fakes.run_until(lambda: fakes.lane("t").observed.held_by, "the transaction is reported")
     fakes.run(1)
     assert cause(fakes) is PauseCause.OPEN_TRANSACTION
     end(commit=True)

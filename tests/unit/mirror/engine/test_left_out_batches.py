@@ -74,7 +74,7 @@ def test_a_batch_that_only_a_destination_can_read_is_found_as_a_whole(
     fakes.restart("t", policy=chosen)
     fakes.run_to("t", 24)
     assert fakes.target.log("t").end - 1 == 24, "only the marker of the fence follows"
-    assert fakes.lane("t").ledger.by_class()["mirrored"] == 24
+    assert fakes.lane("t").progress.ledger.by_class()["mirrored"] == 24
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
@@ -110,7 +110,7 @@ def test_what_was_left_out_of_a_topic_is_copied_of_the_one_that_takes_its_place(
     fakes.source.recreate_topic("t")
     for first in range(100, 128, 4):
         fakes.write("t", first, 4, codec=GZIP)
-    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new topic is known")
+    fakes.run_until(lambda: fakes.lane("t").progress.life == 1, "the new topic is known")
     fakes.run_to("t", 28)
     assert fakes.numbers("t") == [*range(12), *range(16, 28), *range(100, 128)]
 
@@ -124,7 +124,7 @@ def test_refused_records_of_a_topic_are_copied_of_the_one_that_takes_its_place(f
     assert [letter.offset for letter in letters_of(fakes, "t")] == [3]
     fakes.source.recreate_topic("t")
     fakes.write("t", 100, 8)
-    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new topic is known")
+    fakes.run_until(lambda: fakes.lane("t").progress.life == 1, "the new topic is known")
     fakes.run_to("t", 8)
     assert fakes.numbers("t") == [0, 1, 2, 4, 5, 6, 7, *range(100, 108)]
 
@@ -157,7 +157,7 @@ def test_a_batch_that_cannot_be_opened_beside_one_that_was_refused_passes_as_it_
     fakes.source.write("t", [(now_ms, b"k", bytes(40_000), [])] * 2, codec=GZIP)
     fakes.start("t", policy=CopyPolicy(guarantee=guarantee, on_rejection=OnRejection.SKIP))
     fakes.run_to("t", 6)
-    assert fakes.lane("t").ledger.by_class()["filtered"] == 1
+    assert fakes.lane("t").progress.ledger.by_class()["filtered"] == 1
     assert len(fakes.copied("t")) == 5
 
 
@@ -184,7 +184,7 @@ def test_the_first_transaction_of_a_new_topic_leaves_a_batch_out(
     fakes.run_to("t", 28)
     fakes.source.recreate_topic("t")
     good = write_new_history(fakes)
-    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new topic is known")
+    fakes.run_until(lambda: fakes.lane("t").progress.life == 1, "the new topic is known")
     fakes.run_to("t", 12)
     assert fakes.numbers("t") == [*range(12), *range(16, 28), *good]
     check_accounts(fakes, "t")
@@ -203,10 +203,10 @@ def test_the_first_transaction_of_a_new_history_leaves_a_batch_out(
     fakes.run_to("t", 40)
     fakes.source.elect_uncleanly("t", 0, 2, 20)
     good = write_new_history(fakes)
-    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new history is followed")
+    fakes.run_until(lambda: fakes.lane("t").progress.life == 1, "the new history is followed")
     fakes.run_to("t", 32)
     assert fakes.numbers("t") == [*range(40), *good]
-    assert fakes.lane("t").life == 1
+    assert fakes.lane("t").progress.life == 1
 
 
 @pytest.mark.parametrize("policy", LEAVING)
@@ -237,17 +237,17 @@ def test_the_record_in_the_place_of_one_that_was_left_out_is_copied(
     fakes.start("t", policy=chosen)
     fakes.run_to("t", 4)
     fakes.source.faults.plant(
-        FETCH, Drop(), times=None, fits=lambda _asked: 7 in fakes.lane("t").rules.unopened
+        FETCH, Drop(), times=None, fits=lambda _asked: 7 in fakes.lane("t").read.rules.unopened
     )
     fakes.source.append("t", batches.undecodable(batches.build(fakes.records(4, 4), codec=GZIP)))
-    fakes.run_until(lambda: 7 in fakes.lane("t").rules.unopened, "the batch is to be left out")
+    fakes.run_until(lambda: 7 in fakes.lane("t").read.rules.unopened, "the batch is to be left out")
     assert fakes.lane("t").checkpoint == 4
     fakes.source.elect_uncleanly("t", 0, 2, 4)
     fakes.write("t", 100, 4, codec=GZIP)
     fakes.source.faults.clear()
     fakes.run_to("t", 8)
     assert fakes.numbers("t") == [*range(4), *range(100, 104)]
-    assert fakes.lane("t").ledger.total(OffsetClass.MIRRORED) == 8
+    assert fakes.lane("t").progress.ledger.total(OffsetClass.MIRRORED) == 8
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
@@ -274,8 +274,8 @@ def test_what_was_read_during_a_commit_is_sent_before_the_pause_behind_it(fakes:
     fakes.target.coordinator.marker_seconds = 1.0
     fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, path=CopyPath.RECORD))
     fakes.write("t", 100, 4)
-    fakes.run_until(lambda: fakes.lane("t").is_in_transaction, "its first transaction is open")
-    fakes.run_until(lambda: fakes.lane("t").is_held, "the transaction ends")
+    fakes.run_until(lambda: fakes.lane("t").ownership.is_in_transaction, "its first transaction is open")
+    fakes.run_until(lambda: fakes.lane("t").queue.is_held, "the transaction ends")
     write_with_bad(fakes)
     fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "the lane pauses")
     assert fakes.numbers("t") == [*range(100, 104), *range(12)]

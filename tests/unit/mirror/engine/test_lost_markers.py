@@ -51,7 +51,7 @@ def copied_once(fakes: MirroredFakes, policy: CopyPolicy) -> None:
     fakes.write("t", 25, 5)
     fakes.run_to("t", 30)
     fakes.check("t")
-    assert not fakes.lane("t").gaps
+    assert not fakes.lane("t").progress.gaps
 
 
 @LEVELS
@@ -109,7 +109,7 @@ def test_an_election_between_two_transactions_makes_nothing_visible_twice(
         return
     fakes.run_to("t", 30)
     assert fakes.numbers("t") == [*range(20), *range(25, 30)]
-    assert len(fakes.lane("t").gaps) == 1
+    assert len(fakes.lane("t").progress.gaps) == 1
 
 
 def _is_of_lane(asked: HandledRequest) -> bool:

@@ -126,7 +126,7 @@ def test_an_owner_that_was_frozen_leaves_the_new_one_alone(
     fakes = copying(new_fakes, level, transaction_interval_seconds=2.0)
     frozen = fakes.engine
     fakes.write("t", 20, 20)
-    fakes.run_until(lambda: fakes.lane("t").is_in_transaction, "a transaction is open")
+    fakes.run_until(lambda: fakes.lane("t").ownership.is_in_transaction, "a transaction is open")
     fakes.new_engine()
     fakes.start("t", policy=EXACTLY_ONCE)
     fakes.run(2 * TIMEOUT)
@@ -146,7 +146,7 @@ def test_an_owner_that_was_frozen_leaves_the_new_one_alone(
 
 def wake(fakes: MirroredFakes, frozen: BatchEngine) -> None:
     """Step an engine that was frozen until its lane is fenced."""
-    lane = next(iter(frozen.runner.lanes.values()))
+    lane = next(iter(frozen.lanes.by_key.values()))
     for _ in range(2_000):
         frozen.step(0.05)
         if lane.is_fenced:

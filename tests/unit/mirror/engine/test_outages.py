@@ -69,16 +69,16 @@ def test_a_partition_that_is_not_replicated_says_why_and_delays_the_others_once(
         for number in others:
             fakes.run_to("t", first + 10, number)
     assert fakes.clock.monotonic() - began < 6, "delayed by one request at most"
-    fakes.run_until(lambda: fakes.lane("t", 0).stalled_by, "the cause of its wait is reported")
+    fakes.run_until(lambda: fakes.lane("t", 0).observed.stalled_by, "the cause of its wait is reported")
     assert fakes.clock.monotonic() - began < 15
     assert re.search(
-        r"\bt-0\b.*\bdestination: REQUEST_TIMED_OUT \(7\).* 2\d{3}-", fakes.lane("t", 0).stalled_by
+        r"\bt-0\b.*\bdestination: REQUEST_TIMED_OUT \(7\).* 2\d{3}-", fakes.lane("t", 0).observed.stalled_by
     )
-    assert not any(fakes.lane("t", number).stalled_by for number in others)
+    assert not any(fakes.lane("t", number).observed.stalled_by for number in others)
     slow.replicate()
     fakes.run_to("t", 20, 0)
-    assert not fakes.lane("t", 0).is_slow
-    fakes.run_until(lambda: not fakes.lane("t", 0).stalled_by, "it no longer waits")
+    assert not fakes.lane("t", 0).queue.is_slow
+    fakes.run_until(lambda: not fakes.lane("t", 0).observed.stalled_by, "it no longer waits")
     for number in others:
         assert fakes.numbers("t", number) == list(range(60))
     assert fakes.numbers("t") == list(range(20))
@@ -186,7 +186,7 @@ def test_a_lane_without_new_records_is_reported_as_copying_after_an_outage_in_wh
     for number in range(2):
         fakes.run_to("t", 20, number)
     fakes.run_until(lambda: not last_paused(fakes), "they are reported as copying")
-    assert not any(fakes.lane("t", number).stalled_by for number in range(2))
+    assert not any(fakes.lane("t", number).observed.stalled_by for number in range(2))
 
 
 @pytest.mark.parametrize("policy", [AT_LEAST_ONCE, EFFECTIVELY_ONCE, EXACTLY_ONCE])
@@ -229,7 +229,7 @@ def read_while_progress_is_late(fakes: MirroredFakes, policy: CopyPolicy, **fiel
         fakes.write("t", first, 10)
     fakes.target.faults.plant(PRODUCE, Delay(25.0), fits=lambda asked: not has_records(asked))
     fakes.start("t", policy=policy, **fields)
-    fakes.run_until(lambda: fakes.lane("t").position == 300, "all records are read")
+    fakes.run_until(lambda: fakes.lane("t").read.position == 300, "all records are read")
 
 
 def has_records(asked: HandledRequest) -> bool:
@@ -281,7 +281,7 @@ def test_an_idle_lane_whose_destination_broker_is_frozen_waits_for_the_destinati
     fakes.target.thaw(1)
     for number in range(2):
         fakes.run_to("t", 20, number)
-    fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "it is over")
+    fakes.run_until(lambda: not any(fakes.lane("t", n).observed.stalled_by for n in range(2)), "it is over")
 
 
 def test_a_loss_that_needs_a_decision_stays_the_reason_while_a_cluster_is_away(fakes: MirroredFakes) -> None:

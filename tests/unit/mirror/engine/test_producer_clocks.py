@@ -55,7 +55,7 @@ class Producers:
 
     @property
     def offset_seconds(self) -> float:
-        return self.fakes.lane("t").times.offset_ms / 1000
+        return self.fakes.lane("t").read.times.offset_ms / 1000
 
     @property
     def age_ms(self) -> int | None:

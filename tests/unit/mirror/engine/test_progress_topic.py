@@ -58,13 +58,13 @@ def test_a_policy_that_changes_while_lanes_run_is_reported_until_it_is_mended(fa
 
     def keep_copying(seconds: float) -> None:
         for _ in range(int(seconds)):
-            fakes.write("t", lane.position, 1)
+            fakes.write("t", lane.read.position, 1)
             fakes.run(1.0)
 
     set_policy(fakes, "delete")
     keep_copying(65)
     assert log.problem is not None
-    assert "cleanup.policy" in fakes.engine.runner.failing[lane].sentence
+    assert "cleanup.policy" in fakes.engine.lanes.failures.by_lane[lane].sentence
     set_policy(fakes, "compact")
     keep_copying(65)
     assert log.problem is None
@@ -121,7 +121,7 @@ def test_latest_counts_for_the_first_start_only(fakes: MirroredFakes, guarantee:
     fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(guarantee=guarantee)}
     fakes.make_topic("t")
     fakes.start("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     fakes.write("t", 0, 10)
     fakes.run_to("t", 10)
     fakes.stop()
@@ -144,15 +144,15 @@ def test_who_accepts_losses_continues_at_the_end_with_a_gap(fakes: MirroredFakes
     fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(on_loss=OnLoss.CONTINUE)}
     fakes.make_topic("t")
     fakes.start("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     fakes.write("t", 0, 10)
     fakes.run_to("t", 10)
     fakes.stop()
     lose_progress(fakes)
     fakes.write("t", 10, 30)
     fakes.restart("t", **fields)
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     fakes.write("t", 40, 5)
     fakes.run_to("t", 45)
     assert fakes.numbers("t") == [*range(10), *range(40, 45)]
-    assert fakes.lane("t").gaps
+    assert fakes.lane("t").progress.gaps

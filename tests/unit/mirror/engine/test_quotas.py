@@ -8,11 +8,11 @@ import re
 
 import pytest
 
+from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.replication.live_lane import LiveLane
 from mirror.worker.protocol import CopySums
 from mirror.worker.reports import CopyReports
 from tests.fakes.broker.faults import Delay, HandledRequest, Throttle
@@ -60,7 +60,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     assert fakes.clock.monotonic() - began < SOON_SECONDS
     assert re.search(r"\bdatastream\b.* 40 kB/s\b", hold_reason(fakes))
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
-    assert not fakes.lane("t").stalled_by
+    assert not fakes.lane("t").observed.stalled_by
     assert fakes.lane("t").pause is None
     for number in range(2):
         fakes.run_to("t", 80, number)
@@ -83,17 +83,17 @@ def test_lanes_that_a_quota_keeps_behind_are_read_as_such(fakes: MirroredFakes) 
     for number in range(6):
         lane = fakes.lane("t", number)
         assert lane.checkpoint < 80
-        assert not lane.is_live, number
+        assert not lane.read.is_live, number
     group = fakes.lane("t").key.group
     fakes.engine.share_quotas({group: 100_000_000.0})
     fakes.run(10)
-    assert all(fakes.lane("t", number).is_live for number in range(6))
+    assert all(fakes.lane("t", number).read.is_live for number in range(6))
     fakes.engine.share_quotas({group: 40_000.0})
     write(fakes, 1)
     fakes.run(1)
     write(fakes, 80)
     fakes.run(5)
-    assert not fakes.lane("t").is_live, "it has fallen behind"
+    assert not fakes.lane("t").read.is_live, "it has fallen behind"
 
 
 def test_a_lane_below_its_quota_says_nothing(fakes: MirroredFakes) -> None:
@@ -112,7 +112,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     lane = fakes.lane("t")
     group = lane.key.group
     fakes.run(20)
-    identity, turn = lane.identity, lane.turn
+    identity, turn = lane.ownership.identity, lane.turn
     assert identity is not None
     assert lane.checkpoint < 10
     fakes.engine.share_quotas({group: 100_000_000.0})
@@ -127,7 +127,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     fakes.run_to("t", 300)
     assert fakes.clock.monotonic() - began < SOON_SECONDS, "the quota no longer applies"
     assert fakes.lane("t") is lane
-    assert (lane.identity, lane.turn) == (identity, turn)
+    assert (lane.ownership.identity, lane.turn) == (identity, turn)
 
 
 def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
@@ -148,13 +148,15 @@ def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: Mirro
     fakes.run(2)
     write(fakes, 3)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: lane.waits and lane.position == 3, "the lane has read everything and waits")
+    fakes.run_until(
+        lambda: lane.read.waits and lane.read.position == 3, "the lane has read everything and waits"
+    )
     write(fakes, 10)
     fakes.engine.metrics()
     fakes.run(1)
-    assert (lane.waits, lane.position, lane.high_watermark) == (True, 3, 13)
+    assert (lane.read.waits, lane.read.position, lane.read.high_watermark) == (True, 3, 13)
     fakes.engine.metrics()
-    assert lane.measured[0] is not None
+    assert lane.observed.measured[0] is not None
 
 
 def test_how_far_a_lane_is_behind_is_known_while_a_broker_of_the_source_throttles(
@@ -170,8 +172,8 @@ def test_how_far_a_lane_is_behind_is_known_while_a_broker_of_the_source_throttle
     fakes.run(2)
     write(fakes, 10)
     fakes.run(20)
-    assert not lane.waits
-    assert (lane.position, lane.high_watermark) == (3, 3), "no fetch tells it"
+    assert not lane.read.waits
+    assert (lane.read.position, lane.read.high_watermark) == (3, 3), "no fetch tells it"
     for _ in range(3):
         fakes.engine.metrics()
         fakes.run(5)
@@ -182,7 +184,7 @@ def test_how_far_a_lane_is_behind_is_known_while_a_broker_of_the_source_throttle
     fakes.source.faults.clear()
     fakes.run_to("t", 13)
     fakes.engine.metrics()
-    assert lane.measured[0] == 0
+    assert lane.observed.measured[0] == 0
 
 
 def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFakes) -> None:
@@ -200,7 +202,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     fakes.run(20)
     assert not hold_reason(fakes, free), "it is fetched from another broker"
     assert fakes.lane("t", held).pause is None
-    assert not fakes.lane("t", held).stalled_by
+    assert not fakes.lane("t", held).observed.stalled_by
     (cluster, seconds), *others = fakes.engine.take_throttled().items()
     assert (cluster, others) == (ClusterRef("source"), [])
     assert 0.5 < seconds / (fakes.clock.monotonic() - began) < 1
@@ -226,7 +228,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     fakes.target.faults.plant(PRODUCE, Delay(18), times=None, fits=concerns)
     write(fakes, 40)
     fakes.run_until(lambda: _oldest(lane, fakes) > 8, "the batch sent before the throttling waits")
-    assert not lane.stalled_by, "the broker does not read from a throttled connection"
+    assert not lane.observed.stalled_by, "the broker does not read from a throttled connection"
     fakes.run_until(lambda: hold_reason(fakes), "it is reported")
     assert re.search(r"\bdestination\b.*\bwriting\b", hold_reason(fakes))
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
@@ -237,10 +239,10 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     assert not fakes.pauses(lane.key)
 
 
-def _oldest(lane: LiveLane, fakes: MirroredFakes) -> float:
+def _oldest(lane: Lane, fakes: MirroredFakes) -> float:
     """Return for how many seconds the oldest batch has been in flight."""
     now = fakes.clock.monotonic()
-    sent = [one.sent_at for one in lane.sent if isinstance(one, OutBatch) and one.outstanding]
+    sent = [one.sent_at for one in lane.queue.sent if isinstance(one, OutBatch) and one.outstanding]
     return now - min(sent, default=now)
 
 
@@ -274,12 +276,12 @@ def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: M
     for number in range(8):
         write(fakes, 1, number)
         fakes.run(0.3)
-    while not all(lane.identity for lane in lanes):
+    while not all(lane.ownership.identity for lane in lanes):
         fakes.run(0.2)
         fakes.engine.metrics()
         assert not fakes.engine.unanswered()
         now = fakes.clock.monotonic()
-        longest = max(longest, *(now - lane.identity_requested_at for lane in lanes))
+        longest = max(longest, *(now - lane.ownership.claimed_at for lane in lanes))
     assert longest > 2, "some lanes have waited"
 
 

@@ -57,7 +57,7 @@ def test_a_record_is_passed_over_when_its_letter_is_written_and_not_before(fakes
     fakes.target.faults.clear()
     fakes.run_to("t", 5)
     assert letters(fakes) == [2]
-    assert fakes.lane("t").ledger.total(OffsetClass.DEAD_LETTERED) == 1
+    assert fakes.lane("t").progress.ledger.total(OffsetClass.DEAD_LETTERED) == 1
     assert fakes.numbers("t") == [0, 1, 3, 4]
 
 

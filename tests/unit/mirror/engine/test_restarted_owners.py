@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from mirror.lane.lane import Lane
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication.engine import BatchEngine
-from mirror.replication.live_lane import LiveLane
 from tests.fakes.broker.faults import Code, Delay, Drop, Fault, Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -47,8 +47,8 @@ def copying(new_fakes: NewFakes, level: int, **options: float) -> MirroredFakes:
     return fakes
 
 
-def lane_of(engine: BatchEngine) -> LiveLane:
-    return next(iter(engine.runner.lanes.values()))
+def lane_of(engine: BatchEngine) -> Lane:
+    return next(iter(engine.lanes.by_key.values()))
 
 
 def plant(fakes: MirroredFakes, reason: Reason) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mirror.client.event_loop import RunWhile
+from mirror.lane.parts.ownership import identity_name
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication import lane_runner
-from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids
 from tests.fakes.broker.faults import Gate, Hold
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -73,7 +73,7 @@ def interrupted(fakes: MirroredFakes, guarantee: Guarantee) -> None:
 
 def given_back(fakes: MirroredFakes) -> bool:
     """Return whether no lane is acquiring a producer id."""
-    return not any(lane.is_identifying for lane in fakes.engine.runner.lanes.values())
+    return not any(lane.ownership.is_identifying for lane in fakes.engine.lanes.by_key.values())
 
 
 @pytest.mark.parametrize("begin", [copying_behind_another, interrupted])
@@ -123,16 +123,16 @@ def test_a_lane_that_stops_while_it_waits_for_its_turn_takes_no_producer_id(
     fakes.run_until(lambda: fakes.target.faults.is_spent, "one lane acquires its id")
     fakes.run(0.1)
     taking = {one.message.transactional_id for one in fakes.target.server.requests if one.api == INIT}
-    waiting = [lane for key, lane in fakes.engine.runner.lanes.items() if identity_name(key) not in taking]
-    assert all(lane.is_identifying for lane in waiting)
+    waiting = [lane for key, lane in fakes.engine.lanes.by_key.items() if identity_name(key) not in taking]
+    assert all(lane.ownership.is_identifying for lane in waiting)
     assert len(waiting) == 2
     fakes.engine.stop_lanes([waiting[0].key])
     gate.open()
-    fakes.run_until(lambda: len(fakes.engine.runner.lanes) == 2, "the lane stops")
-    for key in list(fakes.engine.runner.lanes):
+    fakes.run_until(lambda: len(fakes.engine.lanes.by_key) == 2, "the lane stops")
+    for key in list(fakes.engine.lanes.by_key):
         fakes.run_to("t", 20, key.partition.partition)
     known = {name for name in fakes.target.coordinator.known if name.startswith("headrace-")}
-    assert known == {identity_name(key) for key in fakes.engine.runner.lanes}
+    assert known == {identity_name(key) for key in fakes.engine.lanes.by_key}
     assert given_back(fakes)
 
 
@@ -140,7 +140,7 @@ def stop_before_it_is_answered(fakes: MirroredFakes) -> None:
     """Stop the lane while its transaction is being ended, and drop the connections."""
     fakes.engine.stop_lanes([fakes.lane("t").key])
     fakes.run_until(lambda: fakes.target.faults.is_spent, "the end of its transaction is requested")
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane stops")
+    fakes.run_until(lambda: not fakes.engine.lanes.by_key, "the lane stops")
     assert fakes.transactional().state is State.ONGOING
     for broker in (1, 2):
         fakes.target.server.drop_connections(broker)
@@ -164,7 +164,9 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
     fakes.copy_exactly_once()
     fakes.write("t", 20, 20)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: lane.is_in_transaction and not lane.in_flight and lane.dirty, "all is written")
+    fakes.run_until(
+        lambda: lane.ownership.is_in_transaction and not lane.queue.in_flight and lane.dirty, "all is written"
+    )
     fakes.target.faults.plant(END, Hold(Gate()))
     fakes.engine.runner.restart(lane, "as the test wants it")
     stop_before_it_is_answered(fakes)
@@ -181,8 +183,8 @@ def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_
         fakes.target.write("t", fakes.records(number, 1))
         fakes.write("t", 40, 20)
     lane = fakes.lane("t")
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane ends")
-    assert (lane.checkpoint, lane.identity, lane.has_owned) == (40, None, True)
+    fakes.run_until(lambda: not fakes.engine.lanes.by_key, "the lane ends")
+    assert (lane.checkpoint, lane.ownership.identity, lane.ownership.has_owned) == (40, None, True)
     assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(lane.key, 40)]
     assert fakes.numbers("t") == [*range(40), *foreign]
 
@@ -192,6 +194,6 @@ def test_a_lane_that_ends_behind_what_the_comparison_finds_copies_the_remainder(
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=60)
     fakes.write("t", 40, 20)
     key = fakes.lane("t").key
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the lane ends")
+    fakes.run_until(lambda: not fakes.engine.lanes.by_key, "the lane ends")
     assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(key, 60)]
     assert fakes.numbers("t") == list(range(60))

@@ -38,8 +38,8 @@ def test_a_re_created_destination_gets_the_history_again(
     fakes.run_to("t", 25 if is_halted else 20)
     fakes.check("t")
     lane = fakes.lane("t")
-    assert (lane.gaps, lane.ledger.is_balanced) == ([], True)
-    assert lane.ledger.total(OffsetClass.MIRRORED) == len(fakes.numbers("t"))
+    assert (lane.progress.gaps, lane.progress.ledger.is_balanced) == ([], True)
+    assert lane.progress.ledger.total(OffsetClass.MIRRORED) == len(fakes.numbers("t"))
 
 
 @GUARANTEES
@@ -58,7 +58,7 @@ def test_a_lane_is_restarted_once(fakes: MirroredFakes, guarantee: Guarantee) ->
     fakes.restart("t", policy=policy, **{**AGAIN, "restart_ms": 2_000})
     fakes.run_to("t", 20)
     assert fakes.numbers("t") == [*range(20), *range(20)]
-    assert fakes.lane("t").ledger.total(OffsetClass.MIRRORED) == 20
+    assert fakes.lane("t").progress.ledger.total(OffsetClass.MIRRORED) == 20
 
 
 @GUARANTEES

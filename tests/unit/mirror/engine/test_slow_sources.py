@@ -53,18 +53,18 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
     fakes.run(UNNOTICED_SECONDS)
     lanes = [fakes.lane("t", number) for number in range(2)]
-    while not all(lane.stalled_by for lane in lanes):
+    while not all(lane.observed.stalled_by for lane in lanes):
         run_without_zero(fakes, 0.1)
     assert fakes.clock.monotonic() - began < 15
     fakes.run(2 * LATE_SECONDS)
-    said = [lane.stalled_by for lane in lanes]
+    said = [lane.observed.stalled_by for lane in lanes]
     assert all("cluster source: " in one and " answers after 6 s, since 20" in one for one in said)
     events = len(fakes.events)
     for first in range(10, 40, 10):
         fakes.write("t", first, 10)
         run_without_zero(fakes, 4 * LATE_SECONDS)
         assert fakes.lane("t").checkpoint == first + 10, "it copies nevertheless"
-    assert [lane.stalled_by for lane in lanes] == said
+    assert [lane.observed.stalled_by for lane in lanes] == said
     assert len(fakes.events) == events, "reported once"
     assert sum("retrying" in line for line in caplog.messages) == 2, "one per broker"
     assert not any("answers again" in line for line in caplog.messages)
@@ -73,10 +73,12 @@ def test_a_slow_source_is_shown_in_time_and_without_a_break(
 def test_a_prompt_answer_ends_it(fakes: MirroredFakes) -> None:
     copied(fakes)
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
-    fakes.run_until(lambda: all(fakes.lane("t", n).stalled_by for n in range(2)), "it is reported")
+    fakes.run_until(lambda: all(fakes.lane("t", n).observed.stalled_by for n in range(2)), "it is reported")
     fakes.source.faults.clear()
     began = fakes.clock.monotonic()
-    fakes.run_until(lambda: not any(fakes.lane("t", n).stalled_by for n in range(2)), "the report ends")
+    fakes.run_until(
+        lambda: not any(fakes.lane("t", n).observed.stalled_by for n in range(2)), "the report ends"
+    )
     fakes.run_until(lambda: ages(fakes) == [0, 0], "no record waits")
     assert fakes.clock.monotonic() - began < LATE_SECONDS + 2, "the pending response and one more"
 
@@ -84,10 +86,12 @@ def test_a_prompt_answer_ends_it(fakes: MirroredFakes) -> None:
 def test_a_source_that_falls_silent_after_it_was_slow_does_not_answer(fakes: MirroredFakes) -> None:
     copied(fakes)
     fakes.source.faults.plant(FETCH, Delay(LATE_SECONDS), times=None)
-    fakes.run_until(lambda: "answers after" in fakes.lane("t").stalled_by, "slow responses are reported")
+    fakes.run_until(
+        lambda: "answers after" in fakes.lane("t").observed.stalled_by, "slow responses are reported"
+    )
     for node in (1, 2):
         fakes.source.server.set_frozen(node, frozen=True)
-    fakes.run_until(lambda: "does not answer" in fakes.lane("t").stalled_by, "silence is reported")
+    fakes.run_until(lambda: "does not answer" in fakes.lane("t").observed.stalled_by, "silence is reported")
     run_without_zero(fakes, 60)
 
 
@@ -104,8 +108,10 @@ def test_a_large_answer_that_takes_long_for_its_bytes_is_not_called_slow(
     lanes = [fakes.lane("t", number) for number in range(4)]
     while any(lane.checkpoint < 6 for lane in lanes):
         fakes.run(0.25)
-        assert not any(lane.stalled_by for lane in lanes)
-    assert any(lane.high_watermark > lane.checkpoint for lane in lanes), "the lanes were behind throughout"
+        assert not any(lane.observed.stalled_by for lane in lanes)
+    assert any(lane.read.high_watermark > lane.checkpoint for lane in lanes), (
+        "the lanes were behind throughout"
+    )
 
 
 def test_nobody_says_that_nothing_waits_while_a_quota_of_the_source_keeps_it_from_being_asked(
@@ -115,4 +121,6 @@ def test_nobody_says_that_nothing_waits_while_a_quota_of_the_source_keeps_it_fro
     fakes.source.faults.plant(FETCH, Throttle(20_000), times=None)
     fakes.run(1 + UNNOTICED_SECONDS)
     run_without_zero(fakes, 10)
-    assert not any(fakes.lane("t", number).stalled_by for number in range(2)), "requests are answered in time"
+    assert not any(fakes.lane("t", number).observed.stalled_by for number in range(2)), (
+        "requests are answered in time"
+    )

@@ -152,13 +152,13 @@ def test_a_truncated_source_leaves_a_gap_where_that_is_wanted(fakes: MirroredFak
     fakes.run_to("t", 30)
     assert fakes.numbers("t") == [*range(20), *range(25, 30)]
     lane = fakes.lane("t")
-    assert lane.ledger.is_balanced
-    assert lane.ledger.total(OffsetClass.LOST) == 5
-    (gap,) = lane.gaps
+    assert lane.progress.ledger.is_balanced
+    assert lane.progress.ledger.total(OffsetClass.LOST) == 5
+    (gap,) = lane.progress.gaps
     assert re.search(r"\b20 to 24 of t-0\b", gap)
     copied = [(one.offset, "exact") for one in fakes.copied("t")]
-    assert [lane.offset_map.forward(offset) for offset in (*range(20), *range(25, 30))] == copied
-    assert lane.offset_map.forward(22) == (copied[20][0], "next")
+    assert [lane.progress.offset_map.forward(offset) for offset in (*range(20), *range(25, 30))] == copied
+    assert lane.progress.offset_map.forward(22) == (copied[20][0], "next")
 
 
 def test_an_unclean_election_halts_a_lane_that_has_copied_what_was_lost(fakes: MirroredFakes) -> None:
@@ -259,11 +259,11 @@ def test_a_re_created_source_is_copied_from_its_beginning_where_that_is_wanted(
     assert place is not None
     assert (place.checkpoint, place.life) == (5, 1), "a lower offset in a new life is no step back"
     lane = fakes.lane("t")
-    assert "recreated" in lane.gaps[-1]
-    assert lane.ledger.start == 0
-    assert lane.ledger.is_balanced
+    assert "recreated" in lane.progress.gaps[-1]
+    assert lane.progress.ledger.start == 0
+    assert lane.progress.ledger.is_balanced
     there = [(one.offset, "exact") for one in fakes.copied("t")[20:]]
-    assert [lane.offset_map.forward(offset) for offset in range(5)] == there
+    assert [lane.progress.offset_map.forward(offset) for offset in range(5)] == there
 
 
 def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_position(

@@ -79,7 +79,7 @@ def test_a_lane_that_pauses_before_it_has_begun_still_begins_where_it_is_to(fake
     fakes.restart("t", start=StartPosition.LATEST)
     fakes.run(2)
     fakes.source.faults.clear()
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     fakes.write("t", 20, 5)
     fakes.run_to("t", 25)
     assert fakes.numbers("t") == list(range(20, 25))
@@ -105,14 +105,14 @@ def test_it_begins_at_the_first_record_that_is_not_older_than_a_moment(fakes: Mi
     fakes.start("t", **since(1_001_001))
     fakes.run_to("t", 6)
     assert fakes.numbers("t") == [2, 3, 4, 5]
-    assert fakes.lane("t").ledger.start == 2
+    assert fakes.lane("t").progress.ledger.start == 2
 
 
 def test_where_nothing_is_as_young_it_begins_at_the_end(fakes: MirroredFakes) -> None:
     fakes.make_topic("t")
     write_at(fakes, 1_000_000, 0, 1, 2)
     fakes.start("t", **since(1_002_001))
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     write_at(fakes, 1_000_000, 3)
     fakes.run_to("t", 4)
     assert fakes.numbers("t") == [3]
@@ -133,7 +133,7 @@ def test_a_record_that_comes_while_it_looks_for_its_beginning_is_copied(
 
     fakes.source.faults.plant(LIST_OFFSETS, Run(lambda: write_at(fakes, 2_000_000, 3)), fits=is_second)
     fakes.start("t", policy=CopyPolicy(isolation=isolation), **since(1_500_000))
-    fakes.run_until(lambda: fakes.lane("t").is_announced, "the lane starts")
+    fakes.run_until(lambda: fakes.lane("t").observed.is_announced, "the lane starts")
     assert fakes.source.faults.is_spent
     write_at(fakes, 2_001_000, 4)
     fakes.run_to("t", 5)

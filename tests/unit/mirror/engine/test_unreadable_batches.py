@@ -226,8 +226,8 @@ def expect_policy(fakes: MirroredFakes, log: Log, case: Case, *, is_exact: bool)
     lane, left_out = fakes.lane("t"), 0 if case.passes else log.base + SPAN - log.first
     log.check(without_bad=not case.passes)
     is_skipped = case.policy is OnRejection.SKIP
-    assert lane.ledger.total(OffsetClass.FILTERED) == (left_out if is_skipped else 0)
-    assert lane.ledger.total(OffsetClass.DEAD_LETTERED) == (0 if is_skipped else left_out)
+    assert lane.progress.ledger.total(OffsetClass.FILTERED) == (left_out if is_skipped else 0)
+    assert lane.progress.ledger.total(OffsetClass.DEAD_LETTERED) == (0 if is_skipped else left_out)
     letters = letters_of(fakes, "t")
     assert set(letters) == (set() if is_skipped or case.passes else {DeadLetter(log.first, log.bad)})
     assert len(letters) <= 1 or not is_exact
@@ -312,7 +312,7 @@ def test_a_start_inside_of_a_batch_that_opens_into_too_much_counts_no_record_as_
         return
     (stopped,) = [one for one in fakes.events if isinstance(one, LaneStopped)]
     assert stopped.next_offset == 65
-    assert {name: count for name, count in lane.ledger.by_class().items() if count} == {
+    assert {name: count for name, count in lane.progress.ledger.by_class().items() if count} == {
         "mirrored": 5,
         classes[policy]: 30,
     }
@@ -337,7 +337,7 @@ def test_small_batches_around_a_bad_one_arrive_and_the_copy_ends(
         assert [int(one.value or b"-1") for one in fakes.copied("t")] == list(range(80))
         fakes.source.log("t").compact(80, batches.build(fakes.records(80, 4), codec=ZSTD))
         bad = "mended"
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the copy ends")
+    fakes.run_until(lambda: not fakes.engine.lanes.by_key, "the copy ends")
     missing = set() if bad != "undecodable" else set(range(80, 84))
     assert [int(one.value or b"-1") for one in fakes.copied("t")] == sorted(set(range(240)) - missing)
 
@@ -359,6 +359,6 @@ def test_what_lies_behind_the_end_of_a_copy_is_no_trouble(fakes: MirroredFakes, 
     bad = batches.undecodable(data) if kind == "undecodable" else data[:-1] + b"\x01"
     fakes.source.append("t", bad[:16] + (b"\x02" if kind == "undecodable" else b"\x07") + bad[17:])
     fakes.start("t", end_offset=8)
-    fakes.run_until(lambda: not fakes.engine.runner.lanes, "the copy ends")
+    fakes.run_until(lambda: not fakes.engine.lanes.by_key, "the copy ends")
     assert [int(one.value or b"-1") for one in fakes.copied("t")] == list(range(8))
     assert not [one for one in fakes.events if isinstance(one, LanePaused)]

@@ -38,22 +38,22 @@ def sent(lane: Lane) -> OutBatch:
 def test_a_batch_acknowledged_behind_a_refused_one_moves_no_checkpoint() -> None:
     lane = lane_with(3)
     refused, taken = sent(lane), sent(lane)
-    lane.unanswered(refused, maybe_stored=True)
+    lane.queue.unanswered(refused, maybe_stored=True)
     lane.acknowledge(taken, 2, 0, 0.0)
-    assert (lane.checkpoint, lane.offset_map.target_end) == (1, 1)
+    assert (lane.checkpoint, lane.progress.offset_map.target_end) == (1, 1)
     lane.requeue()
     assert sent(lane) is refused
     lane.acknowledge(refused, 1, 0, 0.0)
-    assert (lane.checkpoint, lane.offset_map.target_end) == (3, 3)
+    assert (lane.checkpoint, lane.progress.offset_map.target_end) == (3, 3)
 
 
 def test_offsets_are_of_the_owner_until_another_identity_or_records_of_others_come() -> None:
     lane = lane_with(1)
-    lane.owner, lane.owned_from = (1, 0), 40
+    lane.progress.owner, lane.progress.owned_from = (1, 0), 40
     lane.identify(ProducerStamp(1, 0))
-    assert lane.progress().owned_from == 40
+    assert lane.stored_progress().owned_from == 40
     lane.identify(ProducerStamp(1, 1))
-    assert lane.progress().owned_from is None
-    lane.owned_from = 40
+    assert lane.stored_progress().owned_from is None
+    lane.progress.owned_from = 40
     lane.find([], 50)
-    assert lane.progress().owned_from is None
+    assert lane.stored_progress().owned_from is None

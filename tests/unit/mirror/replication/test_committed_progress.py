@@ -24,7 +24,7 @@ def _lane(mirrored: int) -> Lane:
 
 def test_a_lane_that_has_passed_over_aborted_records_and_markers_goes_on() -> None:
     lane = _lane(51)
-    lane.ledger.enter(OffsetClass.CONTROL, 2)
+    lane.progress.ledger.enter(OffsetClass.CONTROL, 2)
     assert not _differs(_stored(51), lane)
 
 

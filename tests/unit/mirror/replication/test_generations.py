@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from mirror.client.access import ClusterAccess
 from mirror.client.event_loop import ConcurrencyLimit, Promise, RecheckCondition
 from mirror.errors import Unreachable
-from mirror.lane.lifecycle import LaneState
+from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import LaneState, Lifecycle
+from mirror.lane.progress import Contents
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.transactions import TransactionManager
 from tests.builders import a_spec
@@ -29,11 +32,14 @@ class Rig:
     def __init__(self) -> None:
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, ManualClock())
-        self.runner = LaneRunner(self.bench, TransactionManager)
-        self.lane = LiveLane(a_spec("t-0"), 1000, ())
-        self.runner.take(self.lane)
+        self.registry = LaneRegistry(self.bench)
+        self.runner = LaneRunner(
+            self.bench, self.registry, partial(TransactionManager, self.bench, self.registry)
+        )
+        self.lane = Lane(a_spec("t-0"), 1000, ())
+        self.registry.add(self.lane)
         self.lane.begin(0)
-        self.lane.is_loaded, self.lane.state = True, LaneState.COPYING
+        self.lane.contents, self.lane.lifecycle = Contents.LOADED, Lifecycle(LaneState.COPYING)
         self.noted: list[str] = []
         self.held: list[str] = []
         self.slots = ConcurrencyLimit(1)
@@ -74,7 +80,7 @@ class Rig:
         async for number in self.numbers():
             self.noted.append(f"number {number}")
         self.noted.append("to do it to its end")
-        await self.runner.see_through(self.to_the_end())
+        await self.bench.loop.see_through(self.to_the_end())
         self.noted.append("done")
 
     async def below(self) -> None:
@@ -133,7 +139,7 @@ def test_steps_do_nothing_behind_the_await_at_which_the_lane_restarts(
     is_seen_through = at == AWAITS - 1 and not is_failed
     assert (rig.noted, len(rig.doors)) == (noted, at + 1)
     assert rig.held == ["all done"] * is_seen_through
-    assert (rig.slots._free, rig.lane.state, rig.runner.events) == (1, LaneState.STARTING, [])
+    assert (rig.slots._free, rig.lane.state, rig.registry.events) == (1, LaneState.STARTING, [])
 
 
 @pytest.mark.parametrize("at", range(AWAITS))

@@ -14,9 +14,11 @@ import pytest
 from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
+from mirror.lane.lane import Lane
+from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, Lifecycle, LifecycleEvent
 from mirror.lane.memory import BufferPool
 from mirror.lane.out_batch import OutBatch
+from mirror.lane.progress import Contents
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
 from mirror.model.identifiers import ClusterRef
@@ -30,7 +32,7 @@ from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.handlers.stalls import StallReporter
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.quotas.quota_watch import QuotaWatch
@@ -47,16 +49,25 @@ class Rig:
         self.clock = ManualClock()
         identity = EngineIdentity("unit")
         self.bench = EngineContext(lambda _: ClusterAccess(()), CopyingOptions(), identity, self.clock)
-        self.runner = LaneRunner(self.bench, TransactionManager)
-        pacer = ReadPacer(self.runner, QuotaWatch(self.runner))
-        self.writing = AckHandler(self.runner, pacer, Rejections(self.runner))
+        self.registry = LaneRegistry(self.bench)
+        self.runner = LaneRunner(
+            self.bench, self.registry, partial(TransactionManager, self.bench, self.registry)
+        )
+        pacer = ReadPacer(self.bench, self.registry, self.runner, QuotaWatch(self.bench, self.registry))
+        self.writing = AckHandler(
+            self.bench,
+            self.registry,
+            self.runner,
+            pacer,
+            Rejections(self.bench, self.registry, self.runner),
+        )
 
-    def lane(self, partition: str, kind: type[LiveLane] = LiveLane) -> LiveLane:
+    def lane(self, partition: str, kind: type[Lane] = Lane) -> Lane:
         """Return a copying lane with two queued batches."""
         lane = kind(a_spec(partition), 1000, ())
         lane.begin(0)
-        lane.is_loaded, lane.state = True, LaneState.COPYING
-        self.runner.lanes[lane.key] = lane
+        lane.contents, lane.lifecycle = Contents.LOADED, Lifecycle(LaneState.COPYING)
+        self.registry.by_key[lane.key] = lane
         slab = BufferPool(200_000, self.bench.budget).slab(100_000)
         assert slab is not None
         data = bytearray()
@@ -75,7 +86,7 @@ class Rig:
     @property
     def reasons(self) -> dict[str, str]:
         """Reasons of the reported pauses, by partition."""
-        found: list[LaneEvent] = self.runner.events
+        found: list[LaneEvent] = self.registry.events
         return {str(one.key.partition): one.reason for one in found if isinstance(one, LanePaused)}
 
 
@@ -86,13 +97,13 @@ def rig() -> Iterator[Rig]:
     rig.bench.close()
 
 
-def failing(name: str) -> type[LiveLane]:
+def failing(name: str) -> type[Lane]:
     """Return a class of lanes whose method `name` fails."""
 
     def fail(self: object, *_: Any) -> Any:
         raise ZeroDivisionError(name)
 
-    return type("Failing", (LiveLane,), {name: fail, "__slots__": ()})
+    return type("Failing", (Lane,), {name: fail, "__slots__": ()})
 
 
 @pytest.mark.parametrize("name", ["nothing else", "drop", "recount", "requeue", "shed"])
@@ -109,13 +120,18 @@ def test_whatever_else_fails_the_lane_pauses_and_its_memory_comes_back(
     assert lane.state is LaneState.PAUSED
     assert list(rig.reasons) == ["t-0"]
     assert "ZeroDivisionError" in rig.reasons["t-0"]
-    assert (lane.queue, lane.sent, lane.in_flight, lane.bytes_in_hand) == ([], [], 0, 0)
+    assert (lane.queue.unsent, lane.queue.sent, lane.queue.in_flight, lane.queue.bytes_in_hand) == (
+        [],
+        [],
+        0,
+        0,
+    )
     assert rig.bench.budget.used == held // 2
-    assert (lane.is_loaded, lane.needs_fence, lane.identity) == (False, True, None)
-    assert (other.state, len(other.queue)) == (LaneState.COPYING, 2)
+    assert (lane.is_loaded, lane.ownership.needs_fence, lane.ownership.identity) == (False, True, None)
+    assert (other.state, len(other.queue.unsent)) == (LaneState.COPYING, 2)
     rig.clock.advance(60)
     rig.runner.probe(rig.clock.now_ms())
-    assert list(rig.runner.to_start) == [lane]
+    assert list(rig.registry.to_start) == [lane]
 
 
 def test_an_error_that_was_foreseen_is_the_reason_and_the_lane_is_not_loaded_anew(rig: Rig) -> None:
@@ -132,7 +148,7 @@ def test_a_lane_that_is_fenced_does_not_try_again(rig: Rig) -> None:
     assert lane.is_fenced
     rig.clock.advance(3600)
     rig.runner.probe(rig.clock.now_ms())
-    assert not rig.runner.to_start
+    assert not rig.registry.to_start
 
 
 def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
@@ -148,9 +164,9 @@ def test_a_step_that_no_longer_counts_pauses_nothing(rig: Rig) -> None:
 
 def test_a_lane_that_fails_while_it_stops_stops(rig: Rig) -> None:
     lane = rig.lane("t-0", failing("drop"))
-    lane.intent, lane.state = Intent.STOP, LaneState.DRAINING
+    lane.lifecycle = lane.lifecycle._replace(state=LaneState.DRAINING, intent=Intent.STOP)
     rig.runner.set_aside(lane, ZeroDivisionError())
-    assert list(rig.runner.stopping) == [lane]
+    assert list(rig.registry.stopping) == [lane]
     assert not lane.is_loaded
 
 
@@ -161,7 +177,7 @@ def test_a_lane_that_stops_is_not_paused_where_letting_go_fails(rig: Rig) -> Non
     rig.runner.stop(lane)
     refused = ProducedPartition(b"", 0, Code.TOPIC_AUTHORIZATION_FAILED, -1, (), "", None)
     rig.writing.on_answer(lane, outgoing, refused)
-    assert (lane.state, list(rig.runner.stopping)) == (LaneState.CHECKPOINTING, [lane])
+    assert (lane.state, list(rig.registry.stopping)) == (LaneState.CHECKPOINTING, [lane])
     assert rig.bench.budget.used == 0
 
 
@@ -175,7 +191,7 @@ def test_a_lane_whose_step_fails_while_it_is_paused_is_loaded_again_and_stores_w
     assert "ZeroDivisionError" in rig.reasons["t-0"]
     rig.clock.advance(60)
     rig.runner.probe(rig.clock.now_ms())
-    assert list(rig.runner.to_start) == [lane]
+    assert list(rig.registry.to_start) == [lane]
 
 
 def test_a_lane_that_has_stopped_is_not_set_aside_whatever_fails(rig: Rig) -> None:
@@ -183,22 +199,22 @@ def test_a_lane_that_has_stopped_is_not_set_aside_whatever_fails(rig: Rig) -> No
     rig.runner.pause(lane, RecordRejected("null key"))
     rig.runner.stop(lane)
     rig.runner.handle(lane, LifecycleEvent(EventKind.STORED))
-    rig.runner.events.clear()
+    rig.registry.events.clear()
     rig.runner.guard(lane, lambda _: 1 // 0)
     assert lane.state is LaneState.STOPPED
-    assert (rig.runner.events, rig.runner.stopping, rig.runner.to_start) == ([], {}, {})
+    assert (rig.registry.events, rig.registry.stopping, rig.registry.to_start) == ([], {}, {})
 
 
 def fail_in(rig: Rig, action: LaneAction) -> None:
     """Make the runner fail to perform this action."""
 
-    def fail(_lane: LiveLane) -> None:
+    def fail(_lane: Lane) -> None:
         raise ZeroDivisionError(action)
 
     rig.runner._performers[action] = fail
 
 
-STEPS: Final[dict[str, Callable[[Rig, LiveLane], object]]] = {
+STEPS: Final[dict[str, Callable[[Rig, Lane], object]]] = {
     "stop": lambda rig, lane: rig.runner.stop(lane),
     "pause": lambda rig, lane: rig.runner.pause(lane, RecordRejected("null key")),
     "drain": lambda rig, lane: rig.runner.pause(lane, RecordRejected("behind"), drain=True),
@@ -213,9 +229,9 @@ CANNOT_FAIL: Final = {LaneAction.AWAIT_CHECKPOINT, LaneAction.REPORT_STOPPED, La
 """These only record something. A failure even of the last action is tested above."""
 
 
-def answer(rig: Rig, lane: LiveLane, error: int) -> None:
+def answer(rig: Rig, lane: Lane, error: int) -> None:
     """Answer the outstanding batches."""
-    for item in list(lane.sent):
+    for item in list(lane.queue.sent):
         if isinstance(item, OutBatch) and item.outstanding:
             rig.writing.on_answer(lane, item, ProducedPartition(b"", 0, error, 0, (), "", None))
 
@@ -237,35 +253,35 @@ def test_whatever_happens_and_fails_a_stop_is_reported_once_and_the_memory_comes
         rig.runner._performers.update(performers)
         rig.runner.guard(lane, rig.runner.stop)
         answer(rig, lane, 0)
-        if lane.queue:
+        if lane.queue.unsent:
             assert lane.next_to_send() is not None, names
             answer(rig, lane, 0)
         if not outgoing.acknowledged:
             rig.writing.on_lost(
                 lane, outgoing
             )  # dropped by its lane while the request was still reading from it
-        assert lane in rig.runner.stopping, names
+        assert lane in rig.registry.stopping, names
         for _ in range(2):
             rig.runner.handle(lane, LifecycleEvent(EventKind.STORED))
-        stops = [one for one in rig.runner.events if isinstance(one, LaneStopped)]
+        stops = [one for one in rig.registry.events if isinstance(one, LaneStopped)]
         assert [one.key for one in stops] == [lane.key], names
-        assert (rig.bench.budget.used, rig.runner.stopping, rig.runner.to_start) == (0, {}, {}), names
-        rig.runner.events.clear()
+        assert (rig.bench.budget.used, rig.registry.stopping, rig.registry.to_start) == (0, {}, {}), names
+        rig.registry.events.clear()
 
 
 def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     lane = rig.lane("t-0")
     for _ in range(3):
         rig.runner.guard(lane, lambda _: 1 // 0)
-        lane.state = LaneState.COPYING
+        lane.lifecycle = lane.lifecycle._replace(state=LaneState.COPYING)
     assert len([one for one in caplog.records if one.levelno == logging.ERROR and one.exc_info]) == 1
 
 
 def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:
     lane, other = rig.lane("t-0"), rig.lane("t-1")
     cluster = rig.bench.cluster(lane.spec.destination)
-    rig.runner.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
-    stalls = StallReporter(rig.runner)
+    rig.registry.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
+    stalls = StallReporter(rig.bench, rig.registry, rig.runner)
     too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, (), "", None)
     for second in range(12):
         outgoing = lane.next_to_send()
@@ -273,16 +289,16 @@ def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(r
         outgoing.sent_at = rig.bench.loop.now()
         rig.writing.on_answer(lane, outgoing, too_few)
         stalls.pump(rig.bench.loop.now())
-        assert bool(lane.stalled_by) is (second >= 6)
+        assert bool(lane.observed.stalled_by) is (second >= 6)
         rig.clock.advance(1)
     assert list(rig.reasons) == ["t-0"]
-    assert "writing to t-0 at" in lane.stalled_by
-    assert re.search(r"\bNOT_ENOUGH_REPLICAS \(19\).* 2023-11-14 22:13:20\b", lane.stalled_by)
-    assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.stalled_by, "")
+    assert "writing to t-0 at" in lane.observed.stalled_by
+    assert re.search(r"\bNOT_ENOUGH_REPLICAS \(19\).* 2023-11-14 22:13:20\b", lane.observed.stalled_by)
+    assert (report_of(lane, 0.0).reason, report_of(other, 0.0).reason) == (lane.observed.stalled_by, "")
     rig.clock.advance(8)
     stalls.pump(rig.bench.loop.now())
-    assert not lane.stalled_by
-    assert isinstance(rig.runner.events[-1], LaneResumed)
+    assert not lane.observed.stalled_by
+    assert isinstance(rig.registry.events[-1], LaneResumed)
 
 
 def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_others(rig: Rig) -> None:
@@ -301,7 +317,7 @@ def test_the_end_of_an_outage_wakes_the_lanes_that_paused_because_of_it_and_no_o
     destination = copies.spec.destination
     assert rig.runner.wake(ClusterRef("another"), began_ms) == []
     assert rig.runner.wake(destination, began_ms) == [away, starting]
-    assert list(rig.runner.to_start) == [away, starting]
+    assert list(rig.registry.to_start) == [away, starting]
     assert refused.state is LaneState.PAUSED
     assert fenced.state is LaneState.PAUSED
     assert copies.state is LaneState.COPYING

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mirror.lane.lane import Lane
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.rules import Refusal
 from mirror.replication.limits import RuleBook, TopicLimits, open_refused
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
 
 
 def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_behind_them() -> None:
     book, limits = RuleBook(CopyingOptions()), TopicLimits()
-    lane = LiveLane(a_spec(), 1_000, ())
+    lane = Lane(a_spec(), 1_000, ())
     refused = dict.fromkeys((17, 130), Refusal(OffsetClass.DEAD_LETTERED, 0))
-    lane.rules = replace(lane.rules, omitted=refused, unopened={40: Refusal(OffsetClass.FILTERED, 0)})
+    lane.read.rules = replace(
+        lane.read.rules, omitted=refused, unopened={40: Refusal(OffsetClass.FILTERED, 0)}
+    )
     for checkpoint, position, omitted, unopened in (
         (0, 0, {17, 130}, {40}),
         (17, 17, {17, 130}, {40}),
@@ -24,18 +26,26 @@ def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_b
         (131, -1, {17, 130}, {40}),
         (131, 131, set(), set()),
     ):
-        lane.ledger, lane.position = Ledger(checkpoint), position
+        lane.progress.ledger, lane.read.position = Ledger(checkpoint), position
         found = book.rules(lane, limits)
         assert (set(found.omitted), set(found.unopened)) == (omitted, unopened)
     assert book.rules(lane, limits) is book.rules(lane, limits)
 
 
 def test_what_was_refused_is_opened_with_what_was_refused_before_and_not_copied_yet() -> None:
-    lane = LiveLane(a_spec(), 1_000, ())
+    lane = Lane(a_spec(), 1_000, ())
     open_refused(lane, 10, 20, singly=False)
-    assert (lane.rules.opened_from, lane.rules.opened_below) == (10, 20)
+    assert (lane.read.rules.opened_from, lane.read.rules.opened_below) == (10, 20)
     open_refused(lane, 30, 40, singly=True)
-    assert (lane.rules.opened_from, lane.rules.opened_below, lane.rules.opens_singly) == (10, 40, True)
-    lane.ledger = Ledger(45)
+    assert (lane.read.rules.opened_from, lane.read.rules.opened_below, lane.read.rules.opens_singly) == (
+        10,
+        40,
+        True,
+    )
+    lane.progress.ledger = Ledger(45)
     open_refused(lane, 50, 60, singly=False)
-    assert (lane.rules.opened_from, lane.rules.opened_below, lane.rules.opens_singly) == (50, 60, False)
+    assert (lane.read.rules.opened_from, lane.read.rules.opened_below, lane.read.rules.opens_singly) == (
+        50,
+        60,
+        False,
+    )

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget
 from mirror.lane.out_batch import OutBatch
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.measurements import (
     MeasurementInterval,
     has_response,
@@ -30,13 +30,13 @@ WHEN = MeasurementInterval(NOW_MS, 5_000, "one", 0.0)
 
 
 class Reading:
-    """A `live_lane.Reader` in a fixed state."""
+    """A `channels.Reader` in a fixed state."""
 
     def __init__(self, *, current: bool = True, asked: float = inf) -> None:
         self.current = current
         self.asked = asked
 
-    def include(self, lane: LiveLane) -> None:
+    def include(self, lane: Lane) -> None:
         raise AssertionError
 
     exclude = detach = include
@@ -51,16 +51,16 @@ class Reading:
         return self.asked
 
 
-def a_lane(high_watermark: int = 10) -> LiveLane:
+def a_lane(high_watermark: int = 10) -> Lane:
     """Return a lane whose source would announce new records."""
-    lane = LiveLane(a_spec(), 1_000, ())
+    lane = Lane(a_spec(), 1_000, ())
     lane.begin(0)
-    lane.high_watermark = lane.stable_offset = high_watermark
-    lane.reader, lane.is_writable = Reading(), True
+    lane.read.high_watermark = lane.read.stable_offset = high_watermark
+    lane.reader, lane.queue.is_writable = Reading(), True
     return lane
 
 
-def deliver(lane: LiveLane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
+def deliver(lane: Lane, count: int, began: float, fetched: float, sent: float, done: float) -> None:
     """Acknowledge one batch of records that are 100 ms old at that time."""
     records = [Record(offset, NOW_MS - 100, None, b"x") for offset in range(count)]
     outgoing = OutBatch(memoryview(write_batch(records)), ((0, count),), count, 0, count)
@@ -68,11 +68,11 @@ def deliver(lane: LiveLane, count: int, began: float, fetched: float, sent: floa
     outgoing.payload_bytes = 7
     outgoing.began_at, outgoing.fetched_at = began, fetched
     outgoing.charge(ByteBudget(10_000))
-    lane.queue.append(outgoing)
+    lane.queue.unsent.append(outgoing)
     lane.identify(ProducerStamp(1, 0))
     assert lane.next_to_send() is outgoing
     outgoing.sent_at = sent
-    lane.position = count
+    lane.read.position = count
     lane.acknowledge(outgoing, 0, NOW_MS, done)
 
 
@@ -95,11 +95,11 @@ def test_an_idle_lane_says_so_once() -> None:
     assert first is not None
     assert (first.records_copied, first.lag_records) == (0, 0)
     assert take_metric(lane, WHEN) is None
-    lane.high_watermark = 3
+    lane.read.high_watermark = 3
     behind = take_metric(lane, WHEN)
     assert behind is not None
     assert behind.lag_records == 3
-    lane.ledger.next = 3
+    lane.progress.ledger.next = 3
     again = take_metric(lane, WHEN)
     assert again is not None
     assert again.lag_records == 0
@@ -110,19 +110,19 @@ def test_before_the_source_has_answered_nothing_is_said() -> None:
     assert take_metric(a_lane(high_watermark=-1), WHEN) is None
 
 
-def hold(lane: LiveLane, first: int, timestamp: int) -> None:
+def hold(lane: Lane, first: int, timestamp: int) -> None:
     """Queue a batch of one record."""
     outgoing = OutBatch(
         memoryview(write_batch([Record(first, timestamp, None, b"x")])), (), 1, first, first + 1
     )
     outgoing.first_timestamp = outgoing.max_timestamp = timestamp
     outgoing.charge(ByteBudget(10_000))
-    lane.queue.append(outgoing)
-    lane.bytes_in_hand += len(outgoing.batch)
-    lane.position = first + 1
+    lane.queue.unsent.append(outgoing)
+    lane.queue.bytes_in_hand += len(outgoing.batch)
+    lane.read.position = first + 1
 
 
-def aged(lane: LiveLane, now_ms: int = NOW_MS) -> int | None:
+def aged(lane: Lane, now_ms: int = NOW_MS) -> int | None:
     return lag_ms(lane, now_ms, has_response=has_response(lane, 0.0))
 
 
@@ -146,7 +146,7 @@ def test_the_age_of_what_was_never_seen_is_not_known() -> None:
 
 def test_nothing_behind_an_open_transaction_has_an_age() -> None:
     lane = a_lane()
-    lane.rules = replace(lane.rules, read_committed=True)
+    lane.read.rules = replace(lane.read.rules, read_committed=True)
     deliver(lane, 4, 0.0, 0.0, 0.0, 0.0)
     lane.note_end(10, 4, NOW_MS)
     assert aged(lane, NOW_MS + 7_200_000) == 0
@@ -176,9 +176,9 @@ def test_a_lag_of_nothing_is_said_only_while_the_source_would_say_more(what: str
     elif what == "detached":
         lane.reader = None
     elif what == "held back":
-        lane.waits = True
+        lane.read.waits = True
     else:
-        lane.is_writable = False
+        lane.queue.is_writable = False
     told = take_metric(lane, WHEN)
     assert told is not None
     assert told.lag_ms is None
@@ -194,10 +194,10 @@ def test_a_time_that_is_still_to_come_or_none_is_no_age(timestamp: int, age: int
     hold(lane, 0, timestamp)
     assert lag_ms(lane, NOW_MS, has_response=True) == age
     lane = a_lane()
-    lane.waiting = 0, timestamp
+    lane.read.waiting = 0, timestamp
     assert lag_ms(lane, NOW_MS, has_response=True) == age
     lane = a_lane()
-    lane.delivered_ms = timestamp
+    lane.observed.delivered_ms = timestamp
     assert lag_ms(lane, NOW_MS, has_response=True) == age
 
 
@@ -224,13 +224,13 @@ def test_zero_is_never_said_of_what_is_not_known(
     caught_up: int,
 ) -> None:
     lane = a_lane(high)
-    lane.rules = replace(lane.rules, read_committed=committed)
-    lane.stable_offset, lane.position = min(stable, high), position
-    lane.waiting, lane.delivered_ms, lane.caught_up_ms = known, delivered, caught_up
+    lane.read.rules = replace(lane.read.rules, read_committed=committed)
+    lane.read.stable_offset, lane.read.position = min(stable, high), position
+    lane.read.waiting, lane.observed.delivered_ms, lane.read.caught_up_ms = known, delivered, caught_up
     if held is not None:
         hold(lane, position, held)
     age = lag_ms(lane, NOW_MS + 1, has_response=heard)
-    is_behind = held is not None or position < lane.readable_end
+    is_behind = held is not None or position < lane.read.readable_end
     if high < 0:
         assert age is None
     elif held is not None:
@@ -243,14 +243,14 @@ def test_zero_is_never_said_of_what_is_not_known(
 
 
 class Writing:
-    """A `live_lane.Writer` in a fixed state."""
+    """A `channels.Writer` in a fixed state."""
 
     broker = 0
 
     def __init__(self, asked: float) -> None:
         self.asked = asked
 
-    def wake(self, lane: LiveLane) -> None:
+    def wake(self, lane: Lane) -> None:
         raise AssertionError
 
     detach = wake
@@ -259,14 +259,14 @@ class Writing:
         return self.asked
 
 
-def send(lane: LiveLane, offset: int, sent_at: float) -> OutBatch:
+def send(lane: Lane, offset: int, sent_at: float) -> OutBatch:
     """Send a batch of one record and return it."""
     batch = write_batch([Record(0, NOW_MS, None, b"x")])
     outgoing = OutBatch(memoryview(batch), ((offset, 1),), 1, offset, offset + 1)
-    lane.queue.append(outgoing)
-    if lane.identity is None:
+    lane.queue.unsent.append(outgoing)
+    if lane.ownership.identity is None:
         lane.identify(ProducerStamp(1, 0))
-    lane.is_established = True
+    lane.ownership.is_established = True
     assert lane.next_to_send() is outgoing
     outgoing.sent_at = sent_at
     return outgoing
@@ -318,12 +318,12 @@ def test_what_has_no_answer_before_the_first_batch(
     begun: float, silent: float, seconds: float | None
 ) -> None:
     lane = a_lane()
-    lane.identity_requested_at = begun
+    lane.ownership.claimed_at = begun
     quiet = WHEN._replace(now=14.0, asked=inf)
     found = []
     for name in (lane.spec.destination, lane.spec.source):
         assert take_metric(lane, quiet._replace(silent={name: silent} if silent < inf else {})) is not None
-        found.append(lane.overdue)
+        found.append(lane.observed.overdue)
     assert found == [(None, seconds), (None, None)]
 
 
@@ -341,7 +341,7 @@ def test_what_has_no_answer_from_the_source(
     reader: Reading | None, waits: bool, seconds: float | None
 ) -> None:
     lane = a_lane()
-    lane.reader, lane.waits = reader, waits
+    lane.reader, lane.read.waits = reader, waits
     assert unanswered(lane, 14.0) == (seconds, None)
 
 
@@ -354,7 +354,7 @@ def test_an_idle_lane_says_once_that_its_source_does_not_answer_and_once_that_it
     for now, asked in ((1.0, inf), (6.0, 4.0), (11.0, 4.0), (16.0, inf), (21.0, inf)):
         reader.asked = asked
         found = take_metric(lane, WHEN._replace(now=now))
-        said.append(lane.overdue.fetch_seconds if found is not None else "nothing")
+        said.append(lane.observed.overdue.fetch_seconds if found is not None else "nothing")
     assert said == ["nothing", 2.0, "nothing", None, "nothing"]
 
 
@@ -364,5 +364,5 @@ def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
     found = []
     for asked in (WHEN.now - 0.5, WHEN.now - 4):
         assert take_metric(lane, WHEN._replace(asked=asked)) is not None
-        found.append(lane.overdue)
+        found.append(lane.observed.overdue)
     assert found == [(None, None), (4.0, None)]

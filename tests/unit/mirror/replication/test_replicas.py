@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -18,9 +19,10 @@ from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfigs
 from mirror.errors import Unreachable
+from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.memory import ReceiveBuffer
-from mirror.lane.progress import SourceIdentity
+from mirror.lane.progress import Contents, SourceIdentity
 from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
@@ -31,7 +33,7 @@ from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.handlers.rejections import Rejections
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.options import CopyingOptions
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
@@ -94,18 +96,21 @@ class Rig:
         self.clock = ManualClock()
         options = CopyingOptions()
         self.bench = EngineContext(lambda _: ClusterAccess(()), options, EngineIdentity("unit"), self.clock)
-        self.runner = LaneRunner(self.bench, TransactionManager)
-        pacer = ReadPacer(self.runner, QuotaWatch(self.runner))
-        producer_ids = ProducerIdManager(self.runner, pacer)
-        reading = FetchHandler(self.runner, pacer, producer_ids, Rejections(self.runner))
+        context, lanes = self.bench, LaneRegistry(self.bench)
+        self.lanes = lanes
+        self.runner = runner = LaneRunner(context, lanes, partial(TransactionManager, context, lanes))
+        pacer = ReadPacer(context, lanes, runner, QuotaWatch(context, lanes))
+        producer_ids = ProducerIdManager(context, lanes, runner, pacer)
+        rejections = Rejections(context, lanes, runner)
+        reading = FetchHandler(context, lanes, runner, pacer, producer_ids, rejections)
         self.cluster = Brokers(self.bench.loop)
-        source = self.runner.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
-        lane = self.lane = LiveLane(a_spec("t-0"), 1_000, ())
+        source = self.lanes.sources[SOURCE] = Fetcher(self.cluster, options, reading, "r2")
+        lane = self.lane = Lane(a_spec("t-0"), 1_000, ())
         lane.begin(0)
-        lane.source = SourceIdentity(TOPIC)
-        lane.is_writable = lane.is_loaded = True
+        lane.progress.source = SourceIdentity(TOPIC)
+        lane.queue.is_writable, lane.contents = True, Contents.LOADED
         self.runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
-        self.runner.lanes[lane.key] = lane
+        self.lanes.by_key[lane.key] = lane
         source.attach(lane)
         self.turn()
 
@@ -180,7 +185,7 @@ def test_what_a_follower_refuses_the_leader_is_asked_for_without_our_rack(rig: R
     rig.answer(preferred=2)
     rig.answer(error)
     assert rig.read_from == (1, False)
-    assert not rig.runner.events, "an error of a follower does not pause the lane"
+    assert not rig.lanes.events, "an error of a follower does not pause the lane"
     rig.turn(31)
     assert rig.read_from == (1, True)
 
@@ -202,7 +207,7 @@ def test_a_leader_that_refers_to_others_whatever_it_is_asked_is_asked_with_pause
     rig.answer(preferred=77)
     rig.answer(preferred=2)
     asked = len(rig.cluster.asked)
-    assert "broker 2" in rig.runner.failing[rig.lane].sentence
+    assert "broker 2" in rig.lanes.failures.by_lane[rig.lane].sentence
     rig.turn(0.1)
     assert len(rig.cluster.asked) == asked
     rig.turn(0.2)
@@ -218,11 +223,11 @@ def test_replicas_that_refer_to_each_other_end_at_the_leader(rig: Rig) -> None:
 def test_answers_without_records_are_no_hot_loop_and_are_reported(rig: Rig) -> None:
     for _ in range(20):
         rig.answer()
-        assert not rig.lane.waits
+        assert not rig.lane.read.waits
     asked = len(rig.cluster.asked)
     rig.answer()
     assert len(rig.cluster.asked) == asked
-    assert "offset 0" in rig.runner.failing[rig.lane].sentence
+    assert "offset 0" in rig.lanes.failures.by_lane[rig.lane].sentence
     rig.turn(0.3)
     assert len(rig.cluster.asked) == asked + 1
 
@@ -252,7 +257,7 @@ def test_a_lane_does_not_go_behind_a_gap_while_the_tail_is_compared(rig: Rig, is
 
     rig.cluster.refresh = refresh_slowly  # type: ignore[method-assign]
     rig.answer(Code.OFFSET_OUT_OF_RANGE)
-    assert (rig.lane.position, rig.lane.reader is None) == ((0, True) if is_comparing else (40, False))
+    assert (rig.lane.read.position, rig.lane.reader is None) == ((0, True) if is_comparing else (40, False))
     if is_comparing:
         rig.runner.handle(rig.lane, LifecycleEvent(EventKind.COMPARED))
         assert rig.lane.reader is not None, "it continues reading and meets the gap again"

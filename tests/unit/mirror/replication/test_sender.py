@@ -22,10 +22,10 @@ def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) 
     """Return the attributes that a channel reads of a lane that never runs out of batches."""
     return SimpleNamespace(
         target=TopicPartition(topic, 0),
-        is_live=is_live,
-        transactional_id=transactional_id,
-        is_ready=False,
-        queue=[b"batch"],
+        key=None,
+        read=SimpleNamespace(is_live=is_live),
+        ownership=SimpleNamespace(transactional_id=lambda _key: transactional_id),
+        queue=SimpleNamespace(is_ready=False, unsent=[b"batch"]),
         may_send=True,
         next_to_send=lambda: SimpleNamespace(batch=b"batch"),
     )

@@ -13,10 +13,10 @@ from mirror.client.cluster import Cluster
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import Fetcher
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
 from tests.fakes.clock import ManualClock
@@ -66,34 +66,32 @@ class Reader:
         self.cluster = OneBroker()
         options = CopyingOptions(fetch_bytes=2**22)
         self.source = Fetcher(cast(Cluster, self.cluster), options, self, "")
-        self.taken: list[tuple[LiveLane, int, int]] = []
-        self.squeezed: dict[LiveLane, bool] = {}
+        self.taken: list[tuple[Lane, int, int]] = []
+        self.squeezed: dict[Lane, bool] = {}
 
-    def lane(self, partition: str, position: int, most: int = 1_000) -> LiveLane:
+    def lane(self, partition: str, position: int, most: int = 1_000) -> Lane:
         """Return a lane that is read in requests of `most` bytes."""
-        lane = LiveLane(a_spec(partition), most, ())
+        lane = Lane(a_spec(partition), most, ())
         lane.begin(position)
-        lane.is_writable = True
+        lane.queue.is_writable = True
         self.source.attach(lane)
         self.cluster.loop.run_once(0.0)
         return lane
 
-    def on_fetched(
-        self, lane: LiveLane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool
-    ) -> None:
+    def on_fetched(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
         self.squeezed[lane] = squeezed
-        self.taken.append((lane, lane.position, int(bytes(part.records))))
-        lane.position = int(bytes(part.records)) + 10
+        self.taken.append((lane, lane.read.position, int(bytes(part.records))))
+        lane.read.position = int(bytes(part.records)) + 10
         assert lane.reader is not None
         lane.reader.include(lane)
 
-    def on_broken(self, lane: LiveLane, error: Exception) -> None:
+    def on_broken(self, lane: Lane, error: Exception) -> None:
         raise error
 
-    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+    def on_unreceived(self, lanes: Sequence[Lane], error: HeadraceError) -> None:
         raise error
 
-    def on_relocated(self, lane: LiveLane) -> None:
+    def on_relocated(self, lane: Lane) -> None:
         raise AssertionError(f"{lane.key} has its broker")
 
     def asked(self) -> dict[int, int]:
@@ -153,7 +151,7 @@ def test_an_answer_from_further_on_is_not_taken_by_a_lane_that_has_gone_back(rea
     reader.answer(p0=0, p1=0)
     assert reader.asked() == {0: 10, 1: 10}
     reader.source.detach(two)
-    two.position = 3
+    two.read.position = 3
     reader.source.attach(two)
     reader.answer(p0=10, p1=10)
     assert reader.asked() == {0: 20}, "the broker forgets the partition first"

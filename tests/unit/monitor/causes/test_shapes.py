@@ -140,13 +140,13 @@ def test_a_destination_that_has_not_answered_a_lane_that_begins_is_the_cause(
     mirrored.fakes.target.faults.plant(api, Delay(3_600), times=None)
     mirrored.run(4)
     lane = mirrored.fakes.lane("t")
-    assert (lane.identity, lane.in_flight, mirrored.fakes.target.faults.taken) == (None, 0, 1)
+    assert (lane.ownership.identity, lane.queue.in_flight, mirrored.fakes.target.faults.taken) == (None, 0, 1)
     found = mirrored.diagnosed()
     assert found.cause is Cause.DESTINATION_BOUND, found
     assert float(found.evidence["produce_unanswered_seconds"]) == pytest.approx(4, abs=0.5)
     assert " 4 s " in found.sentence
     mirrored.run(8)
-    assert lane.is_identifying
+    assert lane.ownership.is_identifying
     away = mirrored.diagnosed()
     assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_AWAY, True), away
 
@@ -156,9 +156,9 @@ def test_answers_that_come_in_time_are_not_overdue_together(mirrored: Mirrored) 
         mirrored.fakes.target.faults.plant(api, Delay(0.4), times=None)
     lane = mirrored.fakes.lane("t")
     waited = 0.0
-    while lane.identity is None:
+    while lane.ownership.identity is None:
         mirrored.run(0.1)
-        waited += 0.1 * lane.is_identifying
+        waited += 0.1 * lane.ownership.is_identifying
         assert "unanswered" not in str(mirrored.diagnosed().evidence)
     assert waited > 1, "three responses"
 

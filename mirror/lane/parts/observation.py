@@ -1,0 +1,67 @@
+"""Observations of a lane for reports: measurements, waits, and the start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.lane.counters import LaneCounters
+from mirror.model.datastreams.lanes import ANSWERED
+from mirror.model.movement.position_watch import PositionWatch
+
+_NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
+
+
+class LaneObservation:
+    """Observations for reports, without effect on copying.
+
+    `counters`: since the last measurement; `totals`: before that, None if nothing.
+
+    `started_at`: time at which the engine took the lane, in monotonic seconds. `is_announced`: the start has
+    been reported. `delivered_ms`: append time of the newest record at the destination. `foreign_records`:
+    offsets at the destination that other producers wrote between those of the lane. `measured`: at the last
+    measurement, the age of the backlog in ms, and the records and bytes copied in that interval; `overdue`:
+    overdue responses then; `was_measured`: last reported flags (had work, lag unknown, response overdue).
+    `stalled_by`: reason for a wait of more than some seconds; empty while the lane makes progress. `held_by`:
+    description of a hanging source transaction, empty without one; `hidden`: offset and timestamp (epoch ms,
+    -1 if unknown) of the first record that it blocks; `since_stable`: since when, in monotonic seconds.
+    """
+
+    __slots__ = (
+        "counters",
+        "delivered_ms",
+        "foreign_records",
+        "held_by",
+        "hidden",
+        "is_announced",
+        "measured",
+        "overdue",
+        "since_stable",
+        "stalled_by",
+        "started_at",
+        "totals",
+        "was_measured",
+        "watch",
+    )
+
+    def __init__(self) -> None:
+        self.counters = LaneCounters()
+        self.totals: LaneCounters | None = None
+        self.started_at: float | None = None
+        self.is_announced = False
+        self.delivered_ms = -1
+        self.foreign_records = 0
+        self.overdue, self.measured = ANSWERED, _NOTHING_MEASURED
+        self.was_measured: tuple[bool, bool, bool] | None = None
+        self.watch = PositionWatch()
+        self.since_stable = 0.0
+        self.held_by, self.hidden = "", (-1, -1)
+        self.stalled_by = ""
+
+    def take_counters(self) -> LaneCounters:
+        """Return the sums since the last call."""
+        taken = self.counters
+        if taken.batches or taken.fetched_parts:
+            self.counters = LaneCounters()
+            self.totals = self.totals or LaneCounters()
+            self.totals.add(taken)
+        return taken

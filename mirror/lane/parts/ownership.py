@@ -1,0 +1,176 @@
+"""Ownership of a lane's destination: its identity, from the claim to a dispute, and its transactions."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import inf
+from typing import NamedTuple
+
+from mirror.errors import Fenced
+from mirror.lane.progress import Version
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.control.former_identity import FormerIdentity
+
+
+class TransactionPhase(IntEnum):
+    """Phases of an exactly-once lane's transactions."""
+
+    CLOSED = 0
+    BEGINNING = 1
+    """Requested."""
+    UNCERTAIN = 2
+    """The request failed; the transaction may be open."""
+    OPEN = 3
+    ENDING = 4
+
+
+class TransactionState:
+    """State of an exactly-once lane's transactions.
+
+    `started_at`: start of the open transaction in monotonic seconds. `progress_sequence`: sequence of the
+    next record in the progress topic.
+    """
+
+    __slots__ = (
+        "floor",
+        "has_failed",
+        "phase",
+        "progress_sequence",
+        "requested_at",
+        "started_at",
+        "target_next",
+    )
+
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+        """Offset below which the destination had no open transaction when the lane took its id. A batch
+        stored below it proves that the log lost records since, perhaps an abort marker."""
+        self.phase = TransactionPhase.CLOSED
+        self.requested_at = 0.0
+        """Time at which the current transaction was requested; the coordinator started it no earlier."""
+        self.started_at = 0.0
+        self.has_failed = False
+        """Whether it can only be aborted; its records are copied again."""
+        self.progress_sequence = 0
+        self.target_next: int | None = None
+        """The lane's `target_next` before the first batch of the current transaction."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the coordinator has started the transaction."""
+        return self.phase is TransactionPhase.OPEN or self.phase is TransactionPhase.ENDING
+
+    @property
+    def may_begin(self) -> bool:
+        """Return whether a transaction may be requested."""
+        return self.phase is TransactionPhase.CLOSED or self.phase is TransactionPhase.UNCERTAIN
+
+    @property
+    def may_be_open(self) -> bool:
+        """Return whether the transaction was requested and may not have ended."""
+        return self.phase is not TransactionPhase.CLOSED
+
+
+class DisputedIdentity(NamedTuple):
+    """Former identity of an exactly-once lane, which another owner may have taken since.
+
+    `stored`: version of the progress that the lane last loaded or committed. `refusal`: error of the
+    destination for that identity.
+    """
+
+    former: FormerIdentity
+    stored: Version | None
+    refusal: str = ""
+    seconds: float = 0.0
+    """Seconds for which the rejected transaction was open."""
+
+    def lost(self) -> Fenced:
+        """Return the error for a lane taken by another owner."""
+        return Fenced(
+            self.refusal or "another owner has taken its producer id",
+            advice="run only one service, or one copy per state",
+        )
+
+
+class LaneOwnership:
+    """Ownership of the destination partition.
+
+    `claimed_at`: time at which the prerequisites of the first batch were requested, in monotonic seconds;
+    infinity if the lane does not wait for them. `disputed`: former identity until the lane has one again;
+    another owner may have taken it meanwhile. `needs_fence`: unknown batches of a former owner or of this
+    lane may be in flight. `has_owned`: has had a producer id in this engine. `is_forgotten`: copied before,
+    but its progress is lost.
+    """
+
+    __slots__ = (
+        "claimed_at",
+        "disputed",
+        "has_owned",
+        "identity",
+        "is_established",
+        "is_forgotten",
+        "needs_fence",
+        "sequence",
+        "transaction",
+    )
+
+    def __init__(self) -> None:
+        self.identity: ProducerStamp | None = None
+        self.sequence = 0
+        self.is_established = self.needs_fence = self.has_owned = self.is_forgotten = False
+        self.claimed_at = inf
+        self.disputed: DisputedIdentity | None = None
+        self.transaction: TransactionState | None = None
+
+    @property
+    def is_identifying(self) -> bool:
+        """Return whether the lane waits for its identity and other prerequisites of its first batch."""
+        return self.claimed_at < inf
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Return whether a transaction of the lane is open."""
+        return self.transaction is not None and self.transaction.is_open
+
+    @property
+    def has_failed_transaction(self) -> bool:
+        """Return whether the open transaction can only be aborted."""
+        return self.transaction is not None and self.transaction.has_failed
+
+    def lay_down(self, stored: Version | None) -> ProducerStamp | None:
+        """Stop writing under the current identity and return it. `stored`: version of the loaded progress.
+
+        A transactional identity is taken again only once it is known that no other owner has it. Until then
+        the lane has no transaction, and an open one is not committed.
+        """
+        identity, self.identity = self.identity, None
+        if identity is not None and identity.transactional and self.disputed is None:
+            self.dispute(identity, stored)
+        self.transaction = None
+        return identity
+
+    def take_id(self, identity: ProducerStamp, stored: Version | None) -> None:
+        """Take this transactional id; the transactions of the former one have ended.
+
+        The id stays disputed until the lane is verified to be up to date, because the next steps may fail.
+        """
+        self.transaction = None
+        self.dispute(identity, stored)
+
+    def dispute(
+        self, identity: ProducerStamp, stored: Version | None, refusal: str = "", seconds: float = 0.0
+    ) -> None:
+        """Require a check for another owner before the identity is taken again."""
+        is_open = self.transaction is not None and self.transaction.may_be_open
+        former = FormerIdentity((identity.producer_id, identity.epoch), is_open)
+        self.disputed = DisputedIdentity(former, stored, refusal, seconds)
+
+    def transactional_id(self, key: LaneKey) -> bytes | None:
+        """Return the transactional id of the lane's batches, None outside of transactions."""
+        return identity_name(key).encode() if self.identity and self.identity.transactional else None
+
+
+def identity_name(key: LaneKey) -> str:
+    """Return the transactional id of a lane, with which the next owner fences the former one."""
+    return f"headrace-{key.group}-{key.partition.topic}-{key.partition.partition}"

@@ -1,0 +1,132 @@
+"""Reading of a lane: position, ends of the source log, place in the fetch, and size of its requests."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
+from mirror.lane.out_batch import OutBatch
+from mirror.lane.rules import RoutingRules
+from mirror.model.movement.append_times import AppendTimes
+from mirror.model.movement.excuses import Excuse, ExcusedLane
+from mirror.protocol.fetch_session import Place
+
+_FORGETTING: Final = 16
+"""Decay of the remembered batch size: each response without a larger batch reduces it by this fraction."""
+
+
+class FetchSize:
+    """Size of a lane's requests in bytes.
+
+    `most`: maximum to request at a time, unless a batch is larger. `batch`: size of the largest recent or
+    expected batch, 0 if unknown. `spread`: variation of batch sizes.
+    """
+
+    __slots__ = ("batch", "most", "spread")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.batch = self.spread = 0
+
+    def note_batch(self, size: int) -> None:
+        """Record the size of the largest batch of a response, or of a batch too large for it."""
+        self.spread = spread_of(self.spread, self.batch, size)
+        self.batch = max(size, self.batch - self.batch // _FORGETTING)
+
+    def grow(self, most: int) -> None:
+        """Double the size after an empty response, up to `most`."""
+        tried = max(self.most, self.batch)
+        self.batch = min(tried * 2, max(most, tried))
+
+    def of_share(self, share: int) -> int:
+        """Return the bytes to request. `share`: bytes of a response for this lane."""
+        return bytes_to_ask(share, self.most, self.batch, self.spread)
+
+
+class LaneRead:
+    """Reading of one partition.
+
+    `waiting`: source offset and timestamp of the first batch that was dropped, to be fetched again.
+    `caught_up_ms`: wall time at which the lane had last read every readable record of the source. `excused`:
+    records excluded from the latency, until the lane has caught up. `rules`: routing of batches.
+
+    `is_live`: up to date, so fetched in the tier that backlogs cannot delay. `waits`: excluded from fetches
+    for a reason other than the source; `answered_at`: time of the last end offset received meanwhile, in
+    monotonic seconds. `requested_at`: when the last answered fetch was sent, in monotonic seconds;
+    `first_request`: number of the channel's request that first included the present position. `replica`: to
+    fetch from; None to let the leader choose. `empty_answers`: consecutive empty responses although records
+    remain; `damaged_reads`: consecutive responses with corrupt batches.
+    """
+
+    __slots__ = (
+        "answered_at",
+        "buckets",
+        "caught_up_ms",
+        "damaged_reads",
+        "empty_answers",
+        "excused",
+        "first_request",
+        "high_watermark",
+        "is_live",
+        "log_start",
+        "place",
+        "position",
+        "replica",
+        "requested_at",
+        "rules",
+        "size",
+        "stable_offset",
+        "times",
+        "waiting",
+        "waits",
+    )
+
+    def __init__(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+        self.position = 0
+        self.high_watermark = self.stable_offset = self.log_start = -1
+        self.waiting = (-1, -1)
+        self.times = AppendTimes()
+        self.caught_up_ms = -1
+        self.excused: ExcusedLane | None = None
+        self.rules = RoutingRules()
+        self.place: Place | None = None
+        self.replica: Replica | None = None
+        self.is_live = self.waits = False
+        self.answered_at, self.requested_at = -inf, 0.0
+        self.first_request = 0
+        self.size = FetchSize(fetch_bytes)
+        self.buckets = buckets
+        self.empty_answers = self.damaged_reads = 0
+
+    @property
+    def readable_end(self) -> int:
+        """End of the readable records in the last response: before an open transaction, if read_committed."""
+        return self.stable_offset if self.rules.read_committed else self.high_watermark
+
+    @property
+    def is_blocked(self) -> bool:
+        """Return whether an open transaction hides the next record."""
+        at_open_transaction = self.stable_offset < self.high_watermark and self.position >= self.stable_offset
+        return self.rules.read_committed and at_open_transaction
+
+    def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
+        """Exclude the lane's backlog at its start from the latency, for at most that time."""
+        if excuse.name:
+            self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
+
+    def note_waiting(self, first: OutBatch | None) -> None:
+        """Record the first of the batches that are dropped, if any, and will be fetched again."""
+        if first is not None:
+            self.waiting = first.first_offset, first.first_timestamp
+
+    def limit(self, fetch_bytes: int, buckets: tuple[TokenBucket, ...]) -> None:
+        """Set new quotas and the matching fetch size."""
+        self.size.most, self.buckets = fetch_bytes, buckets
+
+    def note_request(self, requested_at: float, last_request: tuple[int, float]) -> None:
+        """Record when the request was sent whose response concerns the lane, and number and time of the
+        last answered one before it: unless it named another position, it brought no news."""
+        self.requested_at = requested_at
+        if self.first_request <= last_request[0]:
+            self.times.quiet(last_request[1])

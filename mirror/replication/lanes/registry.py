@@ -1,0 +1,67 @@
+"""Registry of the lanes of an engine: by key, by clusters, and by pending work; with their reports."""
+
+from __future__ import annotations
+
+from mirror.lane.lane import Lane
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey
+from mirror.model.identifiers import ClusterRef
+from mirror.replication.channels.fetcher import Fetcher
+from mirror.replication.channels.sender import Sender
+from mirror.replication.context import EngineContext
+from mirror.replication.lanes.unsaved_progress import UnsavedProgress
+from mirror.replication.reports.lane_failures import LaneFailures
+from mirror.replication.reports.lane_log import LaneLog
+from mirror.replication.reports.lane_reports import LaneReport
+
+
+class LaneRegistry:
+    """Lanes of one engine that have not stopped."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self.by_key: dict[LaneKey, Lane] = {}
+        self.sources: dict[ClusterRef, Fetcher] = {}
+        self.sinks: dict[ClusterRef, Sender] = {}
+        self.to_start: dict[Lane, None] = {}
+        self.stopping: dict[Lane, None] = {}
+        """Drained lanes, which stop once their checkpoint is durable."""
+        self.unsaved = UnsavedProgress(context.token)
+        self.failures = LaneFailures(context.loop.now)
+        self.log = LaneLog(self.report, context.loop.now)
+        self.events: list[LaneEvent] = []
+        self.final: list[LaneReport] = []
+        """Reports of stopped lanes, if reports are kept."""
+
+    def add(self, lane: Lane) -> None:
+        """Add a lane that is new to this engine, to be started."""
+        self.by_key[lane.key] = lane
+        self.to_start[lane] = None
+
+    def remove(self, lane: Lane) -> None:
+        """Remove a lane that has stopped."""
+        self.stopping.pop(lane, None)
+        self.unsaved.forget(lane)
+        self.failures.forget(lane)
+        self.by_key.pop(lane.key, None)
+        self.log.stopped(lane.key)
+
+    def source(self, lane: Lane) -> Fetcher:
+        """Return the fetcher of the lane's source."""
+        return self.sources[lane.spec.source]
+
+    def sink(self, lane: Lane) -> Sender:
+        """Return the sender of the lane's destination."""
+        return self.sinks[lane.spec.destination]
+
+    def report(self, event: LaneEvent) -> None:
+        """Queue an event for the engine's caller."""
+        self.events.append(event)
+
+    def take_events(self) -> list[LaneEvent]:
+        """Return the lane events since the last call."""
+        events, self.events = self.events, []
+        return events
+
+    def take_final(self) -> list[LaneReport]:
+        """Return reports of lanes stopped since the last call."""
+        final, self.final = self.final, []
+        return final
