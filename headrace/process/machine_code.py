@@ -64,6 +64,7 @@ PER_BATCH: Final = (
     "mirror/protocol/fetch_session",
     "mirror/protocol/frame",
     "mirror/protocol/produce",
+    "mirror/replication/channels/ahead_connections",
     "mirror/replication/channels/fetcher",
     "mirror/replication/channels/read_ahead",
     "mirror/replication/channels/sender",

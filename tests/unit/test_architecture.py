@@ -74,7 +74,7 @@ LATE_CALLBACKS: Final = {
     "headrace/wiring.py": {"event_drops", "on_joined"},
     "mirror/lane/memory.py": {"on_room"},
     "mirror/replication/channels/fetcher.py": {"on_close"},
-    "mirror/replication/channels/read_ahead.py": {"on_close"},
+    "mirror/replication/channels/ahead_connections.py": {"on_close"},
     "mirror/replication/channels/sender.py": {"on_close"},
 }
 """Callbacks that another object sets after construction: none may be added.

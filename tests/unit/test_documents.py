@@ -167,7 +167,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 @cache
-def tests_of(name: str) -> set[str]:
+def names_of_tests(name: str) -> set[str]:
     """Return the functions of the test modules with that file name."""
     return {
         node.name
@@ -186,7 +186,7 @@ def test_every_row_of_what_is_promised_to_clients_of_brooklin_names_tests_that_e
         assert row[2:3] in (["same"], ["better"], ["not supported"]), row
         shown = re.findall(r"`(\w+\.py)::(\w+)`", row[3])
         assert shown, row
-        assert all(name in tests_of(file) for file, name in shown), row
+        assert all(name in names_of_tests(file) for file, name in shown), row
 
 
 def test_every_measurement_that_is_named_exists() -> None:

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import FAR_SECONDS, Connection, Request
 from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.lane import Lane
@@ -61,7 +61,8 @@ class FetchChannel:
         self._unanswered_since: float | None = None
         """Time since which a fetch result is awaited; None once the broker has returned one."""
         self._is_answered = False
-        self._ahead = ReadAhead(self, source.cluster, source.listener, rules, source.rack)
+        self._ahead: ReadAhead | None = None
+        """Set if the broker is far away."""
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
         """Number of requests, time of the last one (monotonic), and both of the last with a result."""
 
@@ -101,7 +102,7 @@ class FetchChannel:
             self._excluded -= 1
         if self._connection is None or lane.read.place is None:
             return
-        if self._ahead.take(lane):
+        if self._ahead is not None and self._ahead.take(lane):
             self._session.remove(lane.read.place)
         else:
             self.request(lane)
@@ -126,6 +127,11 @@ class FetchChannel:
             return self._max_bytes
         return max(self._max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
 
+    def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
+        """Handle records that were read ahead; they were requested at `requested_at` (monotonic seconds)."""
+        lane.read.requested_at = max(lane.read.requested_at, requested_at)
+        self._source.listener.on_fetched(lane, part, slab, squeezed=False)
+
     def exclude(self, lane: Lane) -> None:
         if not lane.read.waits:
             lane.read.waits = True
@@ -137,7 +143,8 @@ class FetchChannel:
         if lane.read.waits:
             lane.read.waits = False
             self._excluded -= 1
-        self._ahead.forget(lane)
+        if self._ahead is not None:
+            self._ahead.forget(lane)
         if lane.read.place is not None and self._lanes.pop(lane.read.place, None) is not None:
             self._session.forget(lane.read.place)
             self._partitions.discard(lane.key.partition)
@@ -146,13 +153,15 @@ class FetchChannel:
     def close(self) -> None:
         """Close the connection."""
         self._is_closed = True
-        self._ahead.close()
+        if self._ahead is not None:
+            self._ahead.connections.close()
         if self._connection is not None:
             self._connection.close()
 
     def check(self, now: float) -> None:
         """Do time-based work."""
-        self._ahead.check(now)
+        if self._ahead is not None:
+            self._ahead.check(now)
 
     def is_silent(self, now: float) -> bool:
         if self._connection is None:
@@ -167,13 +176,14 @@ class FetchChannel:
 
     def unanswered_since(self) -> float:
         own = self._connection.unanswered_since if self._connection is not None else inf
-        return min(own, self._ahead.unanswered_since())
+        return own if self._ahead is None else min(own, self._ahead.connections.unanswered_since())
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         connection = self._connection
-        own = connection.throttling.take(now) if connection is not None else 0.0
-        seconds = max(own, self._ahead.take_throttled(now))
+        seconds = connection.throttling.take(now) if connection is not None else 0.0
+        if self._ahead is not None:
+            seconds = max(seconds, self._ahead.connections.take_throttled(now))
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
@@ -236,8 +246,7 @@ class FetchChannel:
     def _on_answer(self, body: memoryview, slab: ReceiveBuffer) -> None:
         response = fetch.decode_response(self._version, body)
         if self._connection is not None:
-            self._connection.throttle(response.throttle_ms)
-            self._ahead.note_response(self._connection, len(body))
+            self._note_response(self._connection, response.throttle_ms, len(body))
         self._session.answered(response.error, response.session_id)
         last_request = self._answered
         if response.error and response.error not in LOST:
@@ -256,8 +265,7 @@ class FetchChannel:
                 self._source.move(lane)
             elif requested.offset == lane.read.position:
                 lane.read.note_request(self._requested_at, last_request)
-                self._ahead.learn(lane, part)
-                self._source.listener.on_fetched(lane, part, slab, squeezed=room < requested.max_bytes)
+                self._hand_over(lane, part, slab, squeezed=room < requested.max_bytes)
             elif not lane.read.waits:
                 self.include(lane)  # it was rewound after the request was sent
         # Only now: the next request would overwrite `requested`, and a response from a later offset could
@@ -266,6 +274,16 @@ class FetchChannel:
         if self._rules.gather_ms and response.partitions:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
+
+    def _note_response(self, connection: Connection, throttle_ms: int, size: int) -> None:
+        connection.throttle(throttle_ms)
+        if self._ahead is not None:
+            self._ahead.note_response(connection, size)
+
+    def _hand_over(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, *, squeezed: bool) -> None:
+        if self._ahead is not None:
+            self._ahead.learn(lane, part)
+        self._source.listener.on_fetched(lane, part, slab, squeezed=squeezed)
 
     def _has_moved(self, lane: Lane, part: FetchedPartition, sent: FetchPosition, nodes: Nodes) -> bool:
         """Return whether the broker no longer leads the partition and a newer leader is known."""
@@ -304,7 +322,11 @@ class FetchChannel:
             return
         self._version = connection.version_of(fetch.API, fetch.VERSIONS)
         self._session = FetchSession(incremental=self._version >= _SESSIONS_FROM)
-        self._max_bytes = self._ahead.most_bytes(connection, self._rules.max_bytes)
+        if self._ahead is None and self._rules.connections and connection.round_trip() >= FAR_SECONDS:
+            self._ahead = ReadAhead(
+                self, self._cluster, self._source.listener, self._rules, self._source.rack
+            )
+            self._max_bytes = min(self._max_bytes, self._ahead.most_bytes)
         self._connection = connection
         self._is_answered = False
         connection.on_close = self._on_close

@@ -9,14 +9,12 @@ empty response, a broker that has gone.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from functools import partial
-from math import inf
 from typing import Final, Protocol
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import FAR_SECONDS, Connection, Request
+from mirror.client.connection import Connection, Request
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer
@@ -24,18 +22,16 @@ from mirror.lane.parts.channels import Reader
 from mirror.model.datastreams.policy import Isolation
 from mirror.protocol import fetch
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
-from mirror.replication.channels.connection_count import ConnectionCount
+from mirror.replication.channels.ahead_connections import AheadConnection, AheadConnections
 from mirror.replication.channels.fetch_rules import ChannelKey, FetchListener, ReadingRules
 from mirror.replication.channels.read_plan import OffsetRange, ReadPlan, from_position, header_at
 
-_log = logging.getLogger(__name__)
 _LARGE: Final = 128 * 1024
 """Size in bytes of a response whose transfer takes several socket buffers, if requests are that large."""
 _DEPTH: Final = 2
 """Requests on a connection: the broker has the next one when it has sent the last response."""
 _RANGES_EACH: Final = 3
 """Ranges per connection that are requested or wait for their turn."""
-_OPEN_RETRY_SECONDS: Final = 5.0
 
 
 class AheadChannel(Reader[Lane], Protocol):
@@ -48,15 +44,9 @@ class AheadChannel(Reader[Lane], Protocol):
         """Request the lane in the channel's own next fetch."""
         ...
 
-
-class _Reader:
-    """An additional connection. `ranges`: those under way, in the order of their requests."""
-
-    __slots__ = ("connection", "ranges")
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.ranges: deque[tuple[Lane, OffsetRange]] = deque()
+    def pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
+        """Handle records that were requested at `requested_at`, in monotonic seconds."""
+        ...
 
 
 class ReadAhead:
@@ -76,10 +66,9 @@ class ReadAhead:
         self._rules = rules
         self._rack = rack
         self._large = min(_LARGE, rules.max_bytes // 4)
-        self._count = ConnectionCount(rules.connections)
-        self._readers: dict[int, _Reader] = {}
-        self._opening: set[int] = set()
-        self._open_from = 0.0
+        self.connections = AheadConnections(
+            cluster, channel.broker, channel.tier, rules.connections, self._pump, self._give_up_all
+        )
         self._plans: dict[Lane, ReadPlan] = {}
         self._left_out: set[Lane] = set()
         """Lanes that the channel reads itself until it has an answer for them."""
@@ -89,23 +78,20 @@ class ReadAhead:
         self._due: dict[Lane, None] = {}
         """Lanes whose next range has arrived."""
         self._is_pump_due = False
-        self._is_closed = False
 
-    def most_bytes(self, connection: Connection, usual: int) -> int:
-        """Return the size of a response of the channel itself: a small one where others are read ahead."""
-        return min(usual, 2 * self._large) if self._is_far(connection) else usual
-
-    def _is_far(self, connection: Connection) -> bool:
-        return self._rules.connections > 0 and connection.round_trip() >= FAR_SECONDS
+    @property
+    def most_bytes(self) -> int:
+        """Size of a response of the channel itself: a small one, because others are read ahead."""
+        return 2 * self._large
 
     def note_response(self, connection: Connection, size: int) -> None:
-        """Note a response of the channel itself, which tells how far away the broker is."""
-        if size >= self._large and self._is_far(connection):
-            self._note(connection, size)
+        """Note a response of the channel itself."""
+        if size >= self._large:
+            self.connections.note(connection, size)
 
     def learn(self, lane: Lane, part: FetchedPartition) -> None:
         """Note an answer of the channel itself for the lane."""
-        if not self._count.count:
+        if not self.connections.is_wanted:
             return
         self._left_out.discard(lane)
         if len(part.records):
@@ -115,7 +101,7 @@ class ReadAhead:
         """Read on for the lane here; return False if the channel has to request it."""
         end = _end_of(lane)
         plan = self._plans.get(lane)
-        if plan is None or not self._readers or lane in self._left_out or not plan.is_known:
+        if plan is None or not self.connections.by_number or lane in self._left_out or not plan.is_known:
             return False
         if lane.read.position >= end:
             self.forget(lane)
@@ -138,29 +124,11 @@ class ReadAhead:
         self._left_out.discard(lane)
         self._due.pop(lane, None)
 
-    def close(self) -> None:
-        """Close all additional connections."""
-        self._is_closed = True
-        self._shrink(0)
-
-    def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request, infinity if there is none."""
-        return min([one.connection.unanswered_since for one in self._readers.values()], default=inf)
-
-    def take_throttled(self, now: float) -> float:
-        """Return the longest broker throttling of a connection since the last call, in seconds."""
-        return max([one.connection.throttling.take(now) for one in self._readers.values()], default=0.0)
-
     def check(self, now: float) -> None:
         """Close connections that are not used any longer, and make room for a range that lacks memory."""
-        if self._count.is_unused(now):
-            self._count.close()
-            self._shrink(0)
-        elif self._lacks_memory():
+        self.connections.close_unused(now)
+        if self.connections.lacks_memory:
             self._make_room()
-
-    def _lacks_memory(self) -> bool:
-        return any(one.connection.lacks_memory for one in self._readers.values())
 
     def _make_room(self) -> None:
         """Drop ranges that have arrived but cannot be passed on, so that the ones before them can arrive."""
@@ -177,74 +145,15 @@ class ReadAhead:
             plan = self._plans[lane] = ReadPlan()
         return plan
 
-    def _note(self, connection: Connection, size: int) -> None:
-        now = self._cluster.loop.now()
-        before = self._count.count
-        count = self._count.note(size, now, connection.round_trip())
-        if count < before:
-            self._shrink(count)
-        if count != before:
-            _log.info(
-                "%s: reading from broker %d with %d additional connections",
-                self._cluster.name,
-                self._channel.broker,
-                count,
-            )
-        if count > len(self._readers) + len(self._opening) and now >= self._open_from:
-            self._grow(count)
-
-    def _grow(self, count: int) -> None:
-        for number in range(count):
-            if number not in self._readers and number not in self._opening:
-                self._opening.add(number)
-                self._cluster.loop.spawn(self._open(number))
-
-    async def _open(self, number: int) -> None:
-        role = self._channel.tier.role_ahead(number)
-        try:
-            connection = await self._cluster.connection(self._channel.broker, role)
-        except HeadraceError as error:
-            _log.debug("%s: no additional connection: %s", self._cluster.name, error)
-            self._open_from = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
-            return
-        finally:
-            self._opening.discard(number)
-        if self._is_closed or number >= self._count.count:
-            connection.close()
-            return
-        reader = self._readers[number] = _Reader(connection)
-        connection.on_close = partial(self._on_close, number, reader)
-        if len(self._readers) == self._count.count:
-            self._count.opened(self._cluster.loop.now(), connection.round_trip())
-        self._pump()
-
-    def _on_close(self, number: int, reader: _Reader, error: HeadraceError) -> None:
-        if self._readers.get(number) is reader:
-            del self._readers[number]
-            _log.debug("%s: additional connection closed: %s", self._cluster.name, error)
-        if not self._readers:
-            for lane in list(self._plans):
-                self._give_up(lane)
-
-    def _shrink(self, count: int) -> None:
-        for number in [one for one in self._readers if one >= count]:
-            reader = self._readers.pop(number)
-            reader.connection.close()
-        if not self._readers:
-            for lane in list(self._plans):
-                self._give_up(lane)
-            self._plans.clear()
-            self._turns.clear()
-
     def _pump(self) -> None:
         """Request as many ranges as the connections and the memory allow."""
         now = self._cluster.loop.now()
-        idle = [one for one in self._readers.values() if len(one.ranges) < _DEPTH]
+        idle = self.connections.idle(_DEPTH)
         held_until = max([one.connection.throttled_until for one in idle], default=now)
         if held_until > now:
             idle = [one for one in idle if one.connection.throttled_until <= now]
             self._pump_at(held_until)
-        allowed = 0 if self._lacks_memory() else _RANGES_EACH * len(self._readers)
+        allowed = 0 if self.connections.lacks_memory else _RANGES_EACH * len(self.connections.by_number)
         known = sum([len(plan.ranges) for plan in self._plans.values()]) if idle else 0
         for depth in range(_DEPTH):
             for reader in idle:
@@ -284,14 +193,14 @@ class ReadAhead:
                 return lane, plan.extend(end, self._rules.ahead_bytes)
         return None
 
-    def _try_to_ask(self, reader: _Reader, lane: Lane, wanted: OffsetRange) -> None:
+    def _try_to_ask(self, reader: AheadConnection, lane: Lane, wanted: OffsetRange) -> None:
         try:
             self._ask(reader, lane, wanted)
         except Exception as error:  # noqa: BLE001 - the other lanes are still read
             self.forget(lane)
             self._listener.on_broken(lane, error)
 
-    def _ask(self, reader: _Reader, lane: Lane, wanted: OffsetRange) -> None:
+    def _ask(self, reader: AheadConnection, lane: Lane, wanted: OffsetRange) -> None:
         connection, place = reader.connection, lane.key.partition
         version = connection.version_of(fetch.API, fetch.VERSIONS)
         leader = self._cluster.leader(place)
@@ -325,7 +234,9 @@ class ReadAhead:
             )
         )
 
-    def _on_answer(self, reader: _Reader, version: int, body: memoryview, slab: ReceiveBuffer) -> None:
+    def _on_answer(
+        self, reader: AheadConnection, version: int, body: memoryview, slab: ReceiveBuffer
+    ) -> None:
         lane, wanted = reader.ranges.popleft()
         response = fetch.decode_response(version, body)
         reader.connection.throttle(response.throttle_ms)
@@ -339,16 +250,22 @@ class ReadAhead:
                     self._deliver_soon(lane)
             else:
                 self._give_up(lane)
-        self._note(reader.connection, len(body))
+        self.connections.note(reader.connection, len(body))
         self._pump()
 
-    def _on_failure(self, reader: _Reader, _error: HeadraceError) -> None:
+    def _on_failure(self, reader: AheadConnection, _error: HeadraceError) -> None:
         lane, wanted = reader.ranges.popleft()
         if not wanted.is_dropped:
-            if any(one is not reader for one in self._readers.values()):
+            if any(one is not reader for one in self.connections.by_number.values()):
                 self._gaps.append((lane, wanted))
             else:
                 self._give_up(lane)
+
+    def _give_up_all(self) -> None:
+        """Let the channel request all lanes, because no additional connection is left."""
+        for lane in list(self._plans):
+            self._give_up(lane)
+        self._turns.clear()
 
     def _give_up(self, lane: Lane) -> None:
         """Let the channel request the lane."""
@@ -377,16 +294,15 @@ class ReadAhead:
                 continue
             if lane.reader is self._channel and not lane.read.waits:
                 plan.ranges.popleft()
-                self._pass_on(lane, head.part, head.slab, head.requested_at)
+                self._pass_on(lane, head, head.part, head.slab)
                 head.drop()
         self._pump()
 
-    def _pass_on(self, lane: Lane, part: FetchedPartition, slab: ReceiveBuffer, requested_at: float) -> None:
+    def _pass_on(self, lane: Lane, taken: OffsetRange, part: FetchedPartition, slab: ReceiveBuffer) -> None:
         records = from_position(part.records, lane.read.position)
         if not len(records):
             self._channel.include(lane)
             return
-        lane.read.requested_at = max(lane.read.requested_at, requested_at)
         # A range that was requested earlier may arrive later than one that knows a later end.
         known = part._replace(
             records=records,
@@ -394,7 +310,7 @@ class ReadAhead:
             last_stable_offset=max(part.last_stable_offset, lane.read.stable_offset),
             log_start=max(part.log_start, lane.read.log_start),
         )
-        self._listener.on_fetched(lane, known, slab, squeezed=False)
+        self._channel.pass_on(lane, known, slab, taken.requested_at)
 
 
 def _end_of(lane: Lane) -> int:

@@ -1,0 +1,140 @@
+"""Additional connections to a distant broker: as many as raise the rate, and none without a backlog."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.connection import Connection
+from mirror.errors import HeadraceError
+from mirror.lane.lane import Lane
+from mirror.replication.channels.connection_count import ConnectionCount
+from mirror.replication.channels.fetch_rules import ChannelKey
+from mirror.replication.channels.read_plan import OffsetRange
+
+_log = logging.getLogger(__name__)
+_OPEN_RETRY_SECONDS: Final = 5.0
+
+
+class AheadConnection:
+    """A connection, and the ranges requested on it in the order of their requests."""
+
+    __slots__ = ("connection", "ranges")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ranges: deque[tuple[Lane, OffsetRange]] = deque()
+
+
+class AheadConnections:
+    """The additional connections of one fetch channel.
+
+    `most`: maximum number. `on_open` is called when one is open, `on_lost` when none is left.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker: int,
+        tier: ChannelKey,
+        most: int,
+        on_open: Callable[[], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._broker = broker
+        self._tier = tier
+        self._on_open = on_open
+        self._on_lost = on_lost
+        self._count = ConnectionCount(most)
+        self._opening: set[int] = set()
+        self._open_from = 0.0
+        self._is_closed = False
+        self.by_number: dict[int, AheadConnection] = {}
+        """Open connections."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if there are connections, or some will be opened."""
+        return self._count.count > 0
+
+    def note(self, connection: Connection, size: int) -> None:
+        """Note a large response of `size` bytes, and adapt the number of connections."""
+        now = self._cluster.loop.now()
+        before = self._count.count
+        count = self._count.note(size, now, connection.round_trip())
+        if count != before:
+            _log.info(
+                "%s: reading from broker %d with %d more connections", self._cluster.name, self._broker, count
+            )
+        if count < before:
+            self._shrink(count)
+        if count > len(self.by_number) + len(self._opening) and now >= self._open_from:
+            for number in range(count):
+                if number not in self.by_number and number not in self._opening:
+                    self._opening.add(number)
+                    self._cluster.loop.spawn(self._open(number))
+
+    def close_unused(self, now: float) -> None:
+        """Close all connections if nothing was read for some time."""
+        if self._count.is_unused(now):
+            self._count.close()
+            self._shrink(0)
+
+    def close(self) -> None:
+        """Close all connections for good."""
+        self._is_closed = True
+        self._shrink(0)
+
+    def idle(self, depth: int) -> list[AheadConnection]:
+        """Return the connections with fewer than `depth` ranges under way."""
+        return [one for one in self.by_number.values() if len(one.ranges) < depth]
+
+    @property
+    def lacks_memory(self) -> bool:
+        """True if a response waits for memory."""
+        return any(one.connection.lacks_memory for one in self.by_number.values())
+
+    def unanswered_since(self) -> float:
+        """Return the due time of the oldest outstanding request, infinity if there is none."""
+        return min([one.connection.unanswered_since for one in self.by_number.values()], default=inf)
+
+    def take_throttled(self, now: float) -> float:
+        """Return the longest broker throttling of a connection since the last call, in seconds."""
+        return max([one.connection.throttling.take(now) for one in self.by_number.values()], default=0.0)
+
+    async def _open(self, number: int) -> None:
+        try:
+            connection = await self._cluster.connection(self._broker, self._tier.role_ahead(number))
+        except HeadraceError as error:
+            _log.debug("%s: no additional connection: %s", self._cluster.name, error)
+            self._open_from = self._cluster.loop.now() + _OPEN_RETRY_SECONDS
+            return
+        finally:
+            self._opening.discard(number)
+        if self._is_closed or number >= self._count.count:
+            connection.close()
+            return
+        opened = self.by_number[number] = AheadConnection(connection)
+        connection.on_close = partial(self._on_close, number, opened)
+        if len(self.by_number) == self._count.count:
+            self._count.opened(self._cluster.loop.now(), connection.round_trip())
+        self._on_open()
+
+    def _on_close(self, number: int, closed: AheadConnection, error: HeadraceError) -> None:
+        if self.by_number.get(number) is closed:
+            del self.by_number[number]
+            _log.debug("%s: additional connection closed: %s", self._cluster.name, error)
+        if not self.by_number:
+            self._on_lost()
+
+    def _shrink(self, count: int) -> None:
+        for number in [one for one in self.by_number if one >= count]:
+            self.by_number.pop(number).connection.close()
+        if not self.by_number:
+            self._on_lost()
