@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -122,13 +123,14 @@ class LaneStartup:
         try:
             await self._load(starting)
             await self._look_around(starting)
+            seen = {lane: self._source_id(lane) for lane in starting()}
             await self._find_positions(starting)
         except Exception as error:  # noqa: BLE001 - it affects one route between two clusters
             for lane in starting():
                 self._runner.set_aside(lane, error)
             return
         for lane in starting():
-            self._runner.guard(lane, self._go)
+            self._runner.guard(lane, partial(self._go, seen[lane]))
         halted = [lane for lane in lanes if lane.state is LaneState.PAUSED and lane.is_loaded]
         if halted:
             self._bench.loop.spawn(self._look_at_ends(halted))
@@ -285,9 +287,22 @@ class LaneStartup:
         lane.begin(answer.offset)
         self._runner.mark_dirty(lane)
 
-    def _go(self, lane: LiveLane) -> None:
+    def _source_id(self, lane: LiveLane) -> bytes:
+        return self._runner.source(lane).cluster.topic_id(lane.key.partition.topic)
+
+    def _go(self, seen: bytes, lane: LiveLane) -> None:
+        """Copy from the lane's position, or start again if a topic is another one than that position's.
+
+        Any lane may have refreshed the metadata since `_look_at`. `seen`: id of the source topic before the
+        position was looked up.
+        """
+        lane.source = replace(lane.source, topic_id=lane.source.topic_id or seen)
+        problem = self._reading.source_problem(lane) or self._writing.target_problem(lane)
+        if problem is not None:
+            self._runner.restart(lane, str(problem))
+            return
         source, sink = self._runner.source(lane), self._runner.sink(lane)
-        identity = source.cluster.topic_id(lane.key.partition.topic)
+        identity = self._source_id(lane)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         forget_other_topics(lane)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
