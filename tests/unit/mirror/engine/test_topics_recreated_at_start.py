@@ -1,6 +1,6 @@
 """Test topics that are recreated while a lane starts.
 
-They are recreated after the check of the lane's topics, and the metadata are refreshed before its first fetch.
+It happens after the check of the lane's topics; the metadata are refreshed before its first fetch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def held(gate: Gate) -> Fault:
 
 
 def is_of_topic(asked: HandledRequest) -> bool:
-    """Return whether the settings of the copied topic are requested, not those of the progress topic."""
+    """Return whether the request is for the settings of the copied topic."""
     return any(one.resource_name == "t" for one in asked.message.resources)
 
 
