@@ -19,7 +19,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("mirror", "librdkafka", "pinot", "pmp", "assigner", "monitor", "api", "headrace", "stack")
+PACKAGES: Final = (
+    "mirror",
+    "librdkafka",
+    "pinot",
+    "pmp",
+    "assigner",
+    "monitor",
+    "api",
+    "headrace",
+    "headrace_dev",
+    "stack",
+)
 SHARED_FIELDS: Final = 7
 """Number of common fields that makes two classes twins."""
 

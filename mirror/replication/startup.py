@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -135,13 +136,14 @@ class LaneStartup:
         try:
             await self._load(starting)
             await self._look_around(starting)
+            seen = {lane: self._source_id(lane) for lane in starting()}
             await self._find_positions(starting)
         except Exception as error:  # noqa: BLE001 - it affects one route between two clusters
             for lane in starting():
                 self._runner.set_aside(lane, error)
             return
         for lane in starting():
-            self._runner.guard(lane, self._go)
+            self._runner.guard(lane, partial(self._go, seen[lane]))
         halted = [lane for lane in lanes if lane.state is LaneState.PAUSED and lane.is_loaded]
         if halted:
             self._context.loop.spawn(self._look_at_ends(halted))
@@ -299,11 +301,24 @@ class LaneStartup:
         lane.begin(answer.offset)
         self._unsaved.mark(lane)
 
-    def _go(self, lane: Lane) -> None:
+    def _source_id(self, lane: Lane) -> bytes:
+        return self._lanes.source(lane).cluster.topic_id(lane.key.partition.topic)
+
+    def _go(self, seen: bytes, lane: Lane) -> None:
+        """Copy from the lane's position, or start again if a topic is another one than that position's.
+
+        Any lane may have refreshed the metadata since `_look_at`. `seen`: id of the source topic before the
+        position was looked up.
+        """
+        known = lane.progress.source
+        lane.progress.source = replace(known, topic_id=known.topic_id or seen)
+        problem = self._reading.source_problem(lane) or self._writing.target_problem(lane)
+        if problem is not None:
+            self._runner.restart(lane, str(problem))
+            return
         source, sink = self._lanes.source(lane), self._lanes.sink(lane)
-        identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.progress.source = SourceIdentity(
-            identity, lane.progress.source.leader_epoch, source.cluster.cluster_id
+            self._source_id(lane), known.leader_epoch, source.cluster.cluster_id
         )
         forget_other_topics(lane)
         lane.progress.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
