@@ -12,7 +12,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -22,9 +22,6 @@ from starlette.responses import JSONResponse
 from api.access.origins import BodyNotJson
 from mirror import errors
 from mirror.model.documents import pointer_to
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 class MethodNotAllowed(errors.InvalidRequest):
@@ -221,7 +218,7 @@ class RecordAnswer:
     DESCRIPTIONS: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def of(cls, record: DataclassInstance, **fields: Any) -> Self:
+    def of(cls, record: Any, **fields: Any) -> Self:
         """Return the response for a value of the domain. `fields`: further ones, or with other values."""
         kind = cast(Hashable, cls)
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})

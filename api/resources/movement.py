@@ -9,7 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetCredentials, FleetQuery
-from api.http.problems import AnswerModel
+from api.http.problems import AnswerModel, RecordAnswer, by_value
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.model import bounds
@@ -32,6 +32,7 @@ from monitor.movement.summary import (
     FleetMovement,
     Movement,
     PartitionMovement,
+    StateCount,
     added,
     movement_of,
 )
@@ -42,23 +43,22 @@ router = APIRouter(tags=["status"])
 MOVEMENT: Final = "movement"
 
 
-class StateCountAnswer(AnswerModel):
+class StateCountAnswer(StateCount, RecordAnswer):
     """Partitions of a datastream in one state."""
 
-    state: str
-    """CATCHING_UP, WARN, STALL, STOP, REWIND, PAUSED_BY_USER, PAUSED_BY_ITSELF, THROTTLED, SOURCE_AWAY,
-    DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
-    partitions: int
-    worst: str
-    """Partition that has been in this state for longest."""
-    reason: str
-    """Reason of that partition."""
-    since_ms: int | None
-    """Time since which it has been in this state (epoch ms); null: unknown for all."""
-    idle: int
-    """Number of these partitions without waiting records and without traffic in the 15 minutes before."""
-    without_process: int = 0
-    """Number of these partitions whose worker process is missing or does not respond."""
+    DESCRIPTIONS: ClassVar = {
+        "worst": "Partition that has been in this state for longest.",
+        "reason": "Reason of that partition.",
+        "since_ms": "Time since which it has been in this state (epoch ms); null: unknown for all.",
+        "idle": (
+            "Number of these partitions without waiting records and without traffic in the 15 minutes before."
+        ),
+        "without_process": (
+            "Number of these partitions whose worker process is missing or does not respond."
+        ),
+    }
+
+    state: Annotated[MovementState, by_value(MovementState)]
 
 
 class LossAnswer(AnswerModel):

@@ -121,8 +121,7 @@ class BatchEngine:
         lane = Lane(spec, self._context.fetch_bytes(buckets), buckets)
         patience_ms = int(self._context.settings.catch_up_seconds * 1000)
         lane.read.excuse(spec.excuse, patience_ms, self._context.clock.now_ms())
-        lane.observed.started_at = self._context.loop.now()
-        self.lanes.add(lane)
+        self.lanes.add(lane, self._context.loop.now())
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Set the combined bytes per second of each datastream group.

@@ -84,7 +84,7 @@ class ConnectionCount:
         return self._measured_from or 0.0
 
     def is_unused(self, now: float) -> bool:
-        """Return whether nothing has been read for so long that the connections are to be closed."""
+        """Return whether the connections should be closed, because nothing was read for some time."""
         return self.count > 0 and now - self._used_at >= _UNUSED_SECONDS
 
     def close(self) -> None:

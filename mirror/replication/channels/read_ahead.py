@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from typing import Final, Protocol
 
+from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
 from mirror.errors import HeadraceError
@@ -194,11 +195,12 @@ class ReadAhead:
         return None
 
     def _try_to_ask(self, reader: AheadConnection, lane: Lane, wanted: OffsetRange) -> None:
-        try:
+        with Bulkhead(partial(self._set_aside, lane)):
             self._ask(reader, lane, wanted)
-        except Exception as error:  # noqa: BLE001 - the other lanes are still read
-            self.forget(lane)
-            self._listener.on_broken(lane, error)
+
+    def _set_aside(self, lane: Lane, error: Exception) -> None:
+        self.forget(lane)
+        self._listener.on_broken(lane, error)
 
     def _ask(self, reader: AheadConnection, lane: Lane, wanted: OffsetRange) -> None:
         connection, place = reader.connection, lane.key.partition

@@ -31,8 +31,9 @@ class LaneRegistry:
         self.final: list[LaneReport] = []
         """Reports of stopped lanes, if reports are kept."""
 
-    def add(self, lane: Lane) -> None:
-        """Add a lane that is new to this engine, to be started."""
+    def add(self, lane: Lane, now: float) -> None:
+        """Add a lane that is new to this engine, to be started. `now`: in monotonic seconds."""
+        lane.observed.started_at = now
         self.by_key[lane.key] = lane
         self.to_start[lane] = None
 
