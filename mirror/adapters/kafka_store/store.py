@@ -16,6 +16,7 @@ from mirror.adapters.kafka_store.command_writer import CommandWriter
 from mirror.adapters.kafka_store.log_tail import LogDiscontinued, LogTail, ReadRecords
 from mirror.adapters.kafka_store.snapshot_topic import SnapshotTopic
 from mirror.adapters.kafka_store.topics import StoreTopics, ensure_topics
+from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise
 from mirror.coordination.store.commands import Changes, Command, EndSession, Heartbeat, OpenSession, Result
@@ -197,19 +198,25 @@ class KafkaStore:
     async def _follow(self) -> None:
         """Load and follow the log until the store is closed."""
         while not self._is_closed:
-            try:
+            failures: list[Exception] = []
+            with Bulkhead(failures.append):
                 if self._followed is None:
                     await self._load()
                 await self._read_on()
-            except LogDiscontinued as error:
-                _log.warning("loading the coordination store again: %s", error)
-                self._discontinue(str(error))
-            except HeadraceError as error:
-                await self._pause(error)
-            except Exception as error:  # noqa: BLE001 - the top of a service loop
-                _log.exception("loading the coordination store again")
-                self._discontinue(str(error))
-                await self._pause(Unexpected(f"unexpected {named(error)}"))
+            for error in failures:
+                await self._recover(error)
+
+    async def _recover(self, error: Exception) -> None:
+        """Continue after a failure: load the store again, unless a retry of the request is enough."""
+        if isinstance(error, LogDiscontinued):
+            _log.warning("loading the coordination store again: %s", error)
+            self._discontinue(str(error))
+        elif isinstance(error, HeadraceError):
+            await self._pause(error)
+        else:
+            _log.error("loading the coordination store again", exc_info=error)
+            self._discontinue(str(error))
+            await self._pause(Unexpected(f"unexpected {named(error)}"))
 
     async def _pause(self, error: HeadraceError) -> None:
         if self._is_closed:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.store.commands import Changes
 from mirror.coordination.store.machine import State
 from mirror.coordination.store.tree import TreeNode, find
@@ -88,10 +89,8 @@ class StateReplica:
 def call_watches(fired: Iterable[FiredWatch]) -> None:
     """Call watches. Logs their exceptions: a watch must not fail the write that fired it."""
     for _, watch in fired:
-        try:
+        with Bulkhead(lambda _: _log.exception("a watch of the coordination store failed")):
             watch()
-        except Exception:  # noqa: BLE001 - logged; it affects one watch only
-            _log.exception("a watch of the coordination store failed")
 
 
 def _plain(path: str) -> str:

@@ -218,9 +218,9 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
         ["rebalance", "unknown", "40", "20"],
         ["1970-01-01T00:00:02Z", "detected", "p99 is [9] s"],
         ["clicks", "east", "1970-01-01T00:00:01Z", "1970-01-01T00:00:07Z"],
-        ["0 s", "2 of 40 records", "p99 within 5 ms"],
+        ["0 ms", "2 of 40 records", "p99 within 5 ms"],
         ["clicks", "east", "1970-01-01T00:00:00Z", "1970-01-01T00:00:07Z"],
-        ["0 s", "unknown"],
+        ["0 ms", "unknown"],
     ]
     for line, some in zip(shown.out.splitlines(), facts, strict=True):
         assert re.search(".*".join(map(re.escape, some)), line), line

@@ -94,8 +94,6 @@ def _files(tmp_path: Path) -> None:
         ("doctor --patience 2h", "1 hour"),
         (f"datastream pause a --for {HUGE}h", "invalid duration"),
         (f"pinot query freshness --last {HUGE}h", "invalid duration"),
-        (f"calibrate --seconds {HUGE}", "--seconds"),
-        ("calibrate --seconds nan", "--seconds"),
         ("slo import digits.json", "cannot parse"),
         ("slo import slo.json", "1990 more"),
     ],

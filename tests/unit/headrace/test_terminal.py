@@ -114,7 +114,7 @@ def test_a_file_without_room_is_named_with_what_to_do() -> None:
     assert "choose" in explained
 
 
-@pytest.mark.parametrize("command", ["config check", "config reference", "--help"])
+@pytest.mark.parametrize("command", ["config check", "config example", "--help"])
 def test_an_answer_that_has_no_room_is_one_line_and_exit_1(command: str) -> None:
     with FULL.open("w") as full:
         done = subprocess.run(

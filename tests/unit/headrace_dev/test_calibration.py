@@ -13,6 +13,7 @@ import pytest
 from headrace_dev.calibration.measure import CalibrationSample, sums_of, used_seconds
 from mirror.errors import HeadraceError
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.headrace.conftest import Headrace
 
 
 def test_a_round_is_what_lies_between_its_samples() -> None:
@@ -61,3 +62,11 @@ def test_of_a_process_that_has_ended_nobody_says_what_it_used() -> None:
         ended.wait(PATIENCE_SECONDS)
         with pytest.raises(HeadraceError, match=str(ended.pid)):
             used_seconds(ended.pid)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "9" * 400])
+def test_an_impossible_duration_is_one_sentence(seconds: str, headrace_dev: Headrace) -> None:
+    shown = headrace_dev("calibrate", "--seconds", seconds)
+    assert shown.code == 2
+    assert "--seconds" in shown.err
+    assert "Traceback" not in shown.err
