@@ -12,7 +12,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import CONTROL, scan, verify
 from mirror.protocol.batches.legacy import last_offset
 from mirror.protocol.batches.records import read_batch
-from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.codes import TRANSIENT, Code, name_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition
 
@@ -60,7 +60,7 @@ class LogTail:
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
         if part.error in TRANSIENT:
             await self._refresh()
-            raise Unreachable(f"reading {self._place}: {error_of(part.error, 'fetch').message}")
+            raise Unreachable(f"reading {self._place}: broker returned {name_of(part.error)}")
         if part.error == Code.OFFSET_OUT_OF_RANGE:
             raise LogDiscontinued(f"{self._place} no longer has offset {self.position}")
         if part.error:

@@ -23,7 +23,7 @@ from mirror.coordination.store.snapshots import (
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
-from mirror.protocol.codes import TRANSIENT, Code, error_of
+from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import delete_records
 
 _log = logging.getLogger(__name__)
@@ -90,8 +90,6 @@ class SnapshotTopic:
             if leader is None:
                 raise Unreachable(f"{place} of {self._cluster.name} has no leader")
             code = await self._cluster.ask(delete_records(place, before), leader[0])
-            if code in TRANSIENT:
-                raise error_of(code, f"trimming {place}")
             if code not in _TRIMMED:
                 right = f"Delete on topic {place.topic}"
                 raise self._cluster.error(code, f"trimming {place}", right)
