@@ -37,7 +37,7 @@ class Rig:
             self.bench, self.registry, partial(TransactionManager, self.bench, self.registry)
         )
         self.lane = Lane(a_spec("t-0"), 1000, ())
-        self.registry.add(self.lane)
+        self.registry.add(self.lane, 0.0)
         self.lane.begin(0)
         self.lane.contents, self.lane.lifecycle = Contents.LOADED, Lifecycle(LaneState.COPYING)
         self.noted: list[str] = []
