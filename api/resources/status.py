@@ -193,7 +193,7 @@ async def caller(
 @router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """Return 200 if every part is well, else 503, with the condition of each part. Makes no remote calls."""
-    found = HealthAnswer.from_snapshot(services.status, services.process_report())
+    found = own_health(services)
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return found
 
