@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from api.fleet.dependencies import ServicesDep
-from api.http.problems import problems
+from api.http.problems import StrictModel, problems
 from api.services import Services
 from mirror.coordination.acting.state import ActingState
 from mirror.model.identifiers import DatastreamName
@@ -59,20 +59,16 @@ class MonitorAnswer(BaseModel):
         )
 
 
-class MonitorBody(BaseModel):
+class MonitorBody(StrictModel):
     """Allow or forbid monitors to act. They judge and alert regardless."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     acting: bool
     reason: str = ""
     requested_by: str = "REST"
 
 
-class LeaseBody(BaseModel):
+class LeaseBody(StrictModel):
     """Unique name of a monitor process."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     holder: str
 

@@ -156,12 +156,10 @@ class PlannedMove(BaseModel):
         )
 
 
-class RebalanceBody(BaseModel):
+class RebalanceBody(StrictModel):
     """Request for a new plan of one datastream. `full`: ignore the current placement; `dry_run`: only report.
     `lease`: lease of the requesting monitor; rejected with 409 if that monitor no longer holds it or must not
     act."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     datastream: str
     full: bool = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from api.http.problems import invalid_body
+from api.http.problems import StrictModel, invalid_body
 from api.resources.datastreams.datastream_models import (
     ChoicesBody,
     DatastreamAnswer,
@@ -50,10 +50,8 @@ class ChangedDestinationBody(DestinationBody):
     name: str = ""
 
 
-class RestartBody(BaseModel):
+class RestartBody(StrictModel):
     """Restart of a datastream: it copies everything again from `start`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     start: StartText
     """`earliest`, `earliest-local`, or a time: ISO 8601 with an offset, or epoch milliseconds."""

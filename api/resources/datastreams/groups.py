@@ -8,11 +8,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict
 
 from api.fleet.dependencies import ReadsDep, ServicesDep
 from api.fleet.reads import Reads
-from api.http.problems import problems
+from api.http.problems import AnswerModel, problems
 from api.http.request_headers import IfMatch, Tags, etag_of_group, named_members
 from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.datastreams.datastream_models import DatastreamAnswer
@@ -29,10 +28,8 @@ from mirror.model.identifiers import GroupName
 router = APIRouter(prefix="/v1/groups", tags=["datastreams"])
 
 
-class GroupMembersAnswer(BaseModel):
+class GroupMembersAnswer(AnswerModel):
     """Datastreams that share tasks, without those being deleted."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     prefix: str
     """Task prefix of the group, or the name of a datastream without `system.taskPrefix`."""

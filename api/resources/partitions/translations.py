@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, ConfigDict
 
 from api.access.gate import principal_of
 from api.access.rights import Action, Principal, reason_against
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.reads import Reads
-from api.http.problems import problems
+from api.http.problems import AnswerModel, problems
 from api.http.slow_calls import SlowCalls
 from api.resources.partitions.progress import lanes_of
 from api.services import Services
@@ -41,9 +40,7 @@ TO_SOURCE = "to-source"
 Direction: TypeAlias = Literal["to-destination", "to-source"]
 
 
-class _TranslationModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
+class _TranslationModel(AnswerModel):
     topic: str
     """Topic on the queried side: the destination topic for to-source."""
     partition: int
@@ -110,11 +107,9 @@ class UntranslatedPosition(_TranslationModel):
         )
 
 
-class GroupTranslation(BaseModel):
+class GroupTranslation(AnswerModel):
     """All committed positions of a consumer group on one side, translated to the other. Commits nothing: use
     `headrace translate` for that."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     name: str
     group: str
