@@ -11,21 +11,26 @@ _T = TypeVar("_T")
 
 
 class Bulkhead:
-    """Context manager that passes exceptions of its block to `on_failure` instead of raising them.
+    """Context manager that keeps an exception of its block as `failure`, and passes it to `on_failure`,
+    instead of raising it.
 
     Raises exceptions that terminate the process (KeyboardInterrupt, SystemExit), and those of `through`.
     """
 
-    __slots__ = ("_on_failure", "_through")
+    __slots__ = ("_on_failure", "_through", "failure")
 
     def __init__(
-        self, on_failure: Callable[[Exception], object], through: tuple[type[Exception], ...] = ()
+        self,
+        on_failure: Callable[[Exception], object] | None = None,
+        through: tuple[type[Exception], ...] = (),
     ) -> None:
         self._on_failure = on_failure
         self._through = through
+        self.failure: Exception | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Bulkhead:
         """Enter the block."""
+        return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
@@ -33,7 +38,9 @@ class Bulkhead:
         """Return whether the exception is handled."""
         if not isinstance(error, Exception) or isinstance(error, self._through):
             return False
-        self._on_failure(error)
+        self.failure = error
+        if self._on_failure is not None:
+            self._on_failure(error)
         return True
 
 

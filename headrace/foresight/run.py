@@ -121,12 +121,11 @@ class ForesightThread:
     def _go_on(self) -> None:
         """Compute some of the past hours. If that fails, store the advice without past hours."""
         advice: Advice | None = None
-        failures: list[Exception] = []
         try:
-            with Bulkhead(failures.append):
+            with Bulkhead() as computing:
                 advice = self._turn.past()
-            for error in failures:
-                _log.warning("cannot compute the need of past hours", reason=reason_of(error))
+            if computing.failure is not None:
+                _log.warning("cannot compute the need of past hours", reason=reason_of(computing.failure))
                 advice = self._turn.abandon_past()
         except HeadraceError as error:
             _log.warning("cannot store advice", reason=reason_of(error))

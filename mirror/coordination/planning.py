@@ -292,14 +292,13 @@ def _housed(
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     """Return the tasks with their instances, and the failed requests. If a result of the planner cannot be
     placed, it is removed from `group_plans` and recorded as a problem of its group."""
-    with Bulkhead(lambda _: None):  # the loop finds the group that fails
+    with Bulkhead():  # the loop finds the group that fails
         return _placed(world, group_plans, now_ms)
     for group, answer in tuple(group_plans.items()):
-        failures: list[Exception] = []
-        with Bulkhead(failures.append):
+        with Bulkhead() as placing:
             _placed(world, {group: answer}, now_ms)
-        if failures:
-            problems[group] = failures[0]
+        if placing.failure is not None:
+            problems[group] = placing.failure
             del group_plans[group]
     return _placed(world, group_plans, now_ms)
 

@@ -21,7 +21,7 @@ def quotas_by_task(
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
-        with Bulkhead(lambda _: None):  # without a policy it has no lanes, which report the reason
+        with Bulkhead():  # without a policy it has no lanes, which report the reason
             if quota := datastream.policy.bytes_per_second:
                 totals[datastream.group] += quota
     return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

@@ -198,13 +198,12 @@ class KafkaStore:
     async def _follow(self) -> None:
         """Load and follow the log until the store is closed."""
         while not self._is_closed:
-            failures: list[Exception] = []
-            with Bulkhead(failures.append):
+            with Bulkhead() as following:
                 if self._followed is None:
                     await self._load()
                 await self._read_on()
-            for error in failures:
-                await self._recover(error)
+            if following.failure is not None:
+                await self._recover(following.failure)
 
     async def _recover(self, error: Exception) -> None:
         """Continue after a failure: load the store again, unless a retry of the request is enough."""

@@ -36,10 +36,9 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
     request = next((one for one in world.requests if isinstance(one, ApplyRequest)), None)
     if request is None:
         return None
-    failures: list[Exception] = []
-    with Bulkhead(failures.append, through=(Unreachable, CoordinationError)):
+    with Bulkhead(through=(Unreachable, CoordinationError)) as reading:
         return application_of(world, proposals.get(request.proposal).proposal, request, now_ms)
-    return Application(request, failure=failures[0])
+    return Application(request, failure=reading.failure)
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:

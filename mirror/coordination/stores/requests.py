@@ -197,10 +197,10 @@ def _path(request: Request) -> str:
 
 def _read_request(path: str, data: bytes) -> Request:
     identity = path.rpartition("/")[2]
-    failures: list[Exception] = []
-    with Bulkhead(failures.append):
+    with Bulkhead() as reading:
         return from_document(identity, znodes.decode(data, path))
-    return DamagedRequest(identity, damage_of(failures[0]), GroupName(""))
+    assert reading.failure is not None
+    return DamagedRequest(identity, damage_of(reading.failure), GroupName(""))
 
 
 def to_document(request: PlacementRequest) -> dict[str, Any]:

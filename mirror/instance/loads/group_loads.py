@@ -84,7 +84,7 @@ class LoadGathering:
     def _refresh(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
         """Read the loads of a source. If that fails, the watch reports it, and known loads stay."""
         report = None
-        with Bulkhead(lambda _: None, through=(LoadsPending,)):
+        with Bulkhead(through=(LoadsPending,)):
             report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
         self._refreshed[source] = now
         if report is not None:

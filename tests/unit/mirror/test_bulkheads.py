@@ -25,6 +25,16 @@ def test_a_block_without_a_failure_reports_none() -> None:
     assert failures == []
 
 
+def test_a_bulkhead_keeps_the_failure_of_its_block() -> None:
+    error = ValueError("é")
+    with Bulkhead() as failed:
+        raise error
+    with Bulkhead() as passed:
+        pass
+    assert failed.failure is error
+    assert passed.failure is None
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()])
 def test_what_ends_the_process_passes(error: BaseException) -> None:
     failures: list[Exception] = []
