@@ -22,27 +22,15 @@ from headrace.settings import HeadraceSettings
 from headrace_dev.__main__ import app as development_app
 from headrace_dev.reference.of_metrics import described
 from mirror.coordination.stores import znodes
+from scripts.architecture import PACKAGES, ROOT
 from tests.situations import SITUATIONS, situations_on
 from tests.unit.test_worked_examples import examples, hunks_of
 
 pytestmark = pytest.mark.long
 
-ROOT: Final = Path(__file__).parents[2]
-WINGS: Final = (
-    "mirror",
-    "librdkafka",
-    "pinot",
-    "pmp",
-    "assigner",
-    "monitor",
-    "api",
-    "headrace",
-    "headrace_dev",
-    "stack",
-)
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES: Final = sorted([*(ROOT / name for name in ROOT_PAGES), *(ROOT / "docs").rglob("*.md")])
-SOURCES: Final = sorted(file for wing in WINGS for file in (ROOT / wing).rglob("*.py"))
+SOURCES: Final = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 _ROOTS: Final = "|".join(HeadraceSettings.model_fields)
 _COMMAND: Final = re.compile(r"(?:^|[\s`(/'\"])(headrace(?:-dev)?) ((?:[a-z][a-z-]* ?)+)([^`\n#|,]*)")
@@ -51,7 +39,7 @@ _SETTING: Final = re.compile(rf"`((?:{_ROOTS})(?:\.[a-z_]+)+)`")
 _TOPICS: Final = {"mirror.orders", "mirror.clicks", "coordination.records", "coordination.lock"}
 """Topics of the quickstart and files of the embedded store, which look like settings."""
 _METRIC: Final = re.compile(r"`(headrace_(?!dev\b)[a-z_]+)")
-_FOLDERS: Final = "|".join((*WINGS, "tests", "bench", "docs", "deploy", "scripts"))
+_FOLDERS: Final = "|".join((*PACKAGES, "tests", "bench", "docs", "deploy", "scripts"))
 _ROOMS: Final = "|".join(folder.name for folder in (ROOT / "mirror").iterdir() if folder.is_dir())
 _FILE: Final = re.compile(rf"(?<![\w./-])((?:{_FOLDERS}|{_ROOMS})/[\w/-]+\.(?:py|md|sh|yaml))\b")
 _MEASUREMENT: Final = re.compile(r"(?:bench ONLY=|python -m bench )([a-z]+_[a-z_]+[a-z])\b")
