@@ -31,11 +31,11 @@ def counted(wheel: Path) -> dict[str, Counter[str]]:
     return found
 
 
-def built(project: Path, folder: Path) -> Path:
-    """Build and return the pure wheel of a project."""
+def built(folder: Path) -> Path:
+    """Build and return the pure wheel of Headrace."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(
-        command, cwd=project, env=os.environ | {"HEADRACE_WHEEL": "pure"}, check=True, capture_output=True
+        command, cwd=ROOT, env=os.environ | {"HEADRACE_WHEEL": "pure"}, check=True, capture_output=True
     )
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -44,7 +44,7 @@ def built(project: Path, folder: Path) -> Path:
 def main(arguments: list[str]) -> int:
     """Print the counts of each package and their sum."""
     with tempfile.TemporaryDirectory() as folder:
-        packages = counted(built(ROOT, Path(folder)))
+        packages = counted(built(Path(folder)))
     packages["all"] = sum(packages.values(), Counter())
     if "--json" in arguments:
         print(json.dumps(packages, indent=2))
