@@ -239,8 +239,8 @@ class ReadAhead:
     def _on_answer(
         self, reader: AheadConnection, version: int, body: memoryview, slab: ReceiveBuffer
     ) -> None:
+        response = fetch.decode_response(version, body)  # first: on an error, `_on_failure` takes the range
         lane, wanted = reader.ranges.popleft()
-        response = fetch.decode_response(version, body)
         reader.connection.throttle(response.throttle_ms)
         part = response.partitions[0] if len(response.partitions) == 1 and not response.error else None
         if not wanted.is_dropped:

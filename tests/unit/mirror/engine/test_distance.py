@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, Isolation
-from tests.fakes.broker.faults import Code, Cut, Delay, HandledRequest, Throttle
+from tests.fakes.broker.faults import Announce, Code, Cut, Delay, HandledRequest, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.server import Peer
 
@@ -129,6 +129,18 @@ def test_the_range_of_a_broken_connection_is_read_on_another_one_at_once(fakes: 
     fakes.run(5.0)
     assert fakes.lane("t").read.position == 25 * BATCHES
     fakes.run_to("t", 25 * BATCHES)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_the_range_of_a_truncated_response_is_read_again(fakes: MirroredFakes, times: int) -> None:
+    backlog(fakes)
+    fakes.source.faults.plant(FETCH, Announce(8, 0.01), fits=is_ahead, times=times)
+    fakes.start("t")
+    fakes.run_until(lambda: connections(fakes, FETCH) > 4, "it reads ahead")
+    fakes.run(5.0)
+    assert fakes.lane("t").read.position == 5 * BATCHES
+    fakes.run_to("t", 5 * BATCHES)
     fakes.check("t")
 
 
