@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).parents[1]
+from scripts.architecture import ROOT, tree_of
+
 MODULES: Final = sorted((ROOT / "mirror").rglob("*.py"))
 SIZED: Final = ("mirror/client/", "mirror/instance/", "mirror/lane/", "mirror/replication/", "mirror/worker/")
 """Packages whose classes are limited in size."""
@@ -46,12 +47,6 @@ class Kind(NamedTuple):
     module: str
     node: ast.ClassDef
     bases: tuple[str, ...]
-
-
-@cache
-def tree_of(file: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 @cache

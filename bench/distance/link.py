@@ -30,11 +30,6 @@ class Line:
     """0: no limit but that of the machine."""
     loss_percent: float = 0
 
-    def __str__(self) -> str:
-        limits = [f"{self.mbit_per_s:g} Mbit/s"] if self.mbit_per_s else []
-        limits += [f"{self.loss_percent:g} % loss"] if self.loss_percent else []
-        return ", ".join([f"{self.one_way_ms:g} ms each way", *limits])
-
 
 def require_rig() -> None:
     """Raise RigUnavailable without root, TUN devices, `ip` or a C compiler."""

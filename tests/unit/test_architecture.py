@@ -22,7 +22,7 @@ from api.app import described_app
 from api.http.openapi_pages import rest_reference
 from headrace.errors import EXTRAS, requirements_of
 from headrace_dev.reference.of_settings import settings_reference
-from scripts.architecture import size_of, twins
+from scripts.architecture import size_of, tree_of, twins
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.long
@@ -132,11 +132,6 @@ def every_module_of(wing):
     package = importlib.import_module(wing)
     return [wing, *(one.name for one in pkgutil.walk_packages(package.__path__, wing + "."))]
 """
-
-
-@cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 @cache

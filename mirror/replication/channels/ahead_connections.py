@@ -34,7 +34,8 @@ class AheadConnection:
 class AheadConnections:
     """The additional connections of one fetch channel.
 
-    `most`: maximum number. `on_open` is called when one is open, `on_lost` when none is left.
+    `most`: maximum number. `on_change` is called when one has opened or closed and at least one is open,
+    `on_lost` when none is left.
     """
 
     def __init__(
@@ -43,13 +44,13 @@ class AheadConnections:
         broker: int,
         tier: ChannelKey,
         most: int,
-        on_open: Callable[[], None],
+        on_change: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
         self._cluster = cluster
         self._broker = broker
         self._tier = tier
-        self._on_open = on_open
+        self._on_change = on_change
         self._on_lost = on_lost
         self._count = ConnectionCount(most)
         self._opening: set[int] = set()
@@ -124,17 +125,21 @@ class AheadConnections:
         connection.on_close = partial(self._on_close, number, opened)
         if len(self.by_number) == self._count.count:
             self._count.opened(self._cluster.loop.now(), connection.round_trip())
-        self._on_open()
+        self._on_change()
 
     def _on_close(self, number: int, closed: AheadConnection, error: HeadraceError) -> None:
         if self.by_number.get(number) is closed:
             del self.by_number[number]
             _log.debug("%s: additional connection closed: %s", self._cluster.name, error)
-        if not self.by_number:
-            self._on_lost()
+            self._note_closed()
 
     def _shrink(self, count: int) -> None:
         for number in [one for one in self.by_number if one >= count]:
             self.by_number.pop(number).connection.close()
-        if not self.by_number:
+        self._note_closed()
+
+    def _note_closed(self) -> None:
+        if self.by_number:
+            self._on_change()
+        else:
             self._on_lost()

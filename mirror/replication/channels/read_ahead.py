@@ -154,8 +154,10 @@ class ReadAhead:
         if held_until > now:
             idle = [one for one in idle if one.connection.throttled_until <= now]
             self._pump_at(held_until)
+        if not idle:
+            return
         allowed = 0 if self.connections.lacks_memory else _RANGES_EACH * len(self.connections.by_number)
-        known = sum([len(plan.ranges) for plan in self._plans.values()]) if idle else 0
+        known = sum([len(plan.ranges) for plan in self._plans.values()]) if allowed and self._turns else 0
         for depth in range(_DEPTH):
             for reader in idle:
                 if len(reader.ranges) > depth:
@@ -239,8 +241,8 @@ class ReadAhead:
     def _on_answer(
         self, reader: AheadConnection, version: int, body: memoryview, slab: ReceiveBuffer
     ) -> None:
+        response = fetch.decode_response(version, body)  # first: on an error, `_on_failure` takes the range
         lane, wanted = reader.ranges.popleft()
-        response = fetch.decode_response(version, body)
         reader.connection.throttle(response.throttle_ms)
         part = response.partitions[0] if len(response.partitions) == 1 and not response.error else None
         if not wanted.is_dropped:

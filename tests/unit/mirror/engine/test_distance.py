@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, Isolation
-from tests.fakes.broker.faults import Code, Cut, Delay, Throttle
+from tests.fakes.broker.faults import Announce, Code, Cut, Delay, HandledRequest, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.server import Peer
 
@@ -99,6 +99,48 @@ def test_a_failed_range_is_read_again(fakes: MirroredFakes, fault: Cut | Code | 
     for _ in range(5):
         fakes.source.faults.plant(FETCH, fault)
     fakes.run_to("t", BATCHES * 5)
+    fakes.check("t")
+
+
+def is_ahead(request: HandledRequest) -> bool:
+    """Return whether the request reads ahead: it has no fetch session."""
+    return request.api == FETCH and request.message.session_epoch == -1
+
+
+def offset_of(request: HandledRequest) -> int:
+    return int(request.message.topics[0].partitions[0].fetch_offset)
+
+
+def test_the_range_of_a_broken_connection_is_read_on_another_one_at_once(fakes: MirroredFakes) -> None:
+    backlog(fakes, batches=5 * BATCHES)
+    fakes.source.faults.plant(
+        FETCH, Delay(60.0), fits=lambda request: is_ahead(request) and offset_of(request) > 5 * BATCHES
+    )
+    fakes.start("t")
+    fakes.run(5.0)
+    position = fakes.lane("t").read.position
+    assert position < 25 * BATCHES, "the delayed response holds up everything behind it"
+    (late,) = (
+        request
+        for request in fakes.source.server.requests
+        if is_ahead(request) and offset_of(request) <= position and Delay(60.0) in request.faults
+    )
+    cast(Peer, late.connection).close()
+    fakes.run(5.0)
+    assert fakes.lane("t").read.position == 25 * BATCHES
+    fakes.run_to("t", 25 * BATCHES)
+    fakes.check("t")
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_the_range_of_a_truncated_response_is_read_again(fakes: MirroredFakes, times: int) -> None:
+    backlog(fakes)
+    fakes.source.faults.plant(FETCH, Announce(8, 0.01), fits=is_ahead, times=times)
+    fakes.start("t")
+    fakes.run_until(lambda: connections(fakes, FETCH) > 4, "it reads ahead")
+    fakes.run(5.0)
+    assert fakes.lane("t").read.position == 5 * BATCHES
+    fakes.run_to("t", 5 * BATCHES)
     fakes.check("t")
 
 
