@@ -89,8 +89,9 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of a snapshot so far."""
+    """Records of a snapshot so far. `keys`: of all its records, also of those whose values were dropped."""
 
+    keys: set[bytes] = field(default_factory=set)
     parts: dict[int, bytes] = field(default_factory=dict)
     end: SnapshotEnd | None = None
 
@@ -104,25 +105,23 @@ class SnapshotShelf:
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
-        self._keys: dict[str, set[bytes]] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a record; a value of None deletes. Ignores foreign records. Raises NewerFormat."""
         name, _, which = (key or b"").decode(errors="replace").rpartition("/")
         if not name or not (which == _END or (which.isascii() and which.isdecimal())):
             return
-        keys = self._keys.setdefault(name, set())
         found = self._found.setdefault(name, _Collected())
         if value is None:
-            keys.discard(key or b"")
+            found.keys.discard(key or b"")
             if which == _END:
                 found.end = None
             else:
                 found.parts.pop(int(which), None)
-            if not keys:
-                del self._keys[name], self._found[name]
+            if not found.keys:
+                del self._found[name]
             return
-        keys.add(key or b"")
+        found.keys.add(key or b"")
         if which == _END:
             found.end = _parse_end(value)
             self._release()
@@ -156,14 +155,14 @@ class SnapshotShelf:
         these.
         """
         ends = [(name, one) for name, one in self._complete() if one.log == log][:KEPT]
-        kept = {name for name, _ in ends}
         if len(ends) < KEPT:
             return 0, []
-        oldest = min(kept, key=list(self._keys).index)
-        before = list(self._keys)[: list(self._keys).index(oldest)]
-        complete = {name for name, one in self._found.items() if one.end is not None}
-        dropped = [name for name in self._keys if name not in kept and (name in before or name in complete)]
-        keys = [key for name in dropped for key in sorted(self._keys[name])]
+        kept, keys, is_older = {name for name, _ in ends}, list[bytes](), True
+        for name, one in self._found.items():  # in the order in which they were begun
+            if name in kept:
+                is_older = False
+            elif is_older or one.end is not None:
+                keys += sorted(one.keys)
         return ends[-1][1].next_offset, keys
 
 
