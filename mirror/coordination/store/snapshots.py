@@ -124,25 +124,31 @@ class SnapshotShelf:
         found.keys.add(key or b"")
         if which == _END:
             found.end = _parse_end(value)
-            self._release()
+            if found.end is not None:
+                self._release(found.end.log)
         else:
             found.parts[int(which)] = value
 
-    def _release(self) -> None:
-        """Drop the contents of complete snapshots that later ones have replaced; their keys stay known."""
-        for name, _ in self._complete()[KEPT:]:
+    def _release(self, log: str) -> None:
+        """Drop the contents of complete snapshots of a log that later ones have replaced; their keys stay
+        known."""
+        for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
-    def _complete(self) -> list[tuple[str, SnapshotEnd]]:
-        """Return the complete snapshots in descending order of offset."""
-        complete = [(name, one.end) for name, one in self._found.items() if one.end and one.is_complete]
+    def _complete(self, log: str) -> list[tuple[str, SnapshotEnd]]:
+        """Return the complete snapshots of a log in descending order of offset."""
+        complete = [
+            (name, one.end)
+            for name, one in self._found.items()
+            if one.end and one.end.log == log and one.is_complete
+        ]
         return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
         """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
         of offset."""
-        for name, found in self._complete():
-            if found.log == log and start <= found.next_offset <= end:
+        for name, found in self._complete(log):
+            if start <= found.next_offset <= end:
                 try:
                     yield _decode(self._found[name], found)
                 except CorruptData:
@@ -154,7 +160,7 @@ class SnapshotShelf:
         Keeps `KEPT` complete snapshots of the log, and unfinished ones that were begun after the older of
         these.
         """
-        ends = [(name, one) for name, one in self._complete() if one.log == log][:KEPT]
+        ends = self._complete(log)[:KEPT]
         if len(ends) < KEPT:
             return 0, []
         kept, keys, is_older = {name for name, _ in ends}, list[bytes](), True
