@@ -138,7 +138,7 @@ def build_instance(
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
     event_topic = _event_topic(settings, directory)
-    tell_losses = partial(publish_losses, name, events, event_topic.publish)
+    report_losses = partial(publish_losses, name, events, event_topic.publish)
     worker = settings.mirror.worker
     supervisor = Supervisor(
         spawn=worker_spawner(config, name),
@@ -151,7 +151,7 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=_shared_state(settings, name, session, membership, definitions, plans, tell_losses),
+        shared=_shared_state(settings, name, session, membership, definitions, plans, report_losses),
         supervisor=supervisor,
         lease=Lease(session),
         clock=clock,
@@ -182,7 +182,7 @@ def _shared_state(
     membership: Membership,
     definitions: DefinitionStore,
     plans: PlanStore,
-    tell_losses: Callable[[Sequence[WorkerLoss]], None],
+    report_losses: Callable[[Sequence[WorkerLoss]], None],
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     bound = BoundClusters(session)
@@ -196,7 +196,7 @@ def _shared_state(
         bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
-        tell_losses,
+        report_losses,
     )
 
 

@@ -63,6 +63,11 @@ class ConnectionConfigs(NamedTuple):
     ahead: ConnectionConfig
     aside: ConnectionConfig
 
+    @classmethod
+    def of_one(cls, config: ConnectionConfig) -> ConnectionConfigs:
+        """Return the same options for all pools, for callers that copy no records."""
+        return cls(config, config, config, config)
+
     def for_role(self, role: str) -> ConnectionConfig:
         """Return the options for a role, by its prefix."""
         if role.startswith(LIVE):

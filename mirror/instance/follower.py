@@ -97,7 +97,7 @@ class Follower:
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self._lost_definitions, self._publish_losses = shared.losses, shared.tell_losses
+        self._lost_definitions, self._publish_losses = shared.losses, shared.report_losses
         self.event_drops: Callable[[], Drops] = Drops
         """Returns the drops of events of this process."""
 
@@ -281,12 +281,12 @@ class Follower:
         }
         self._given_up = {**self._given_up, **lanes}
 
-    def _tell_losses(self) -> None:
-        losses = list(self._supervisor.losses)
+    def _report_losses(self) -> None:
+        """Report lost worker processes. After an error they are reported again with the next turn."""
+        losses = self._supervisor.losses
         if losses:
-            self._publish_losses(losses)
-        for _ in losses:
-            self._supervisor.losses.popleft()
+            self._publish_losses(tuple(losses))
+            losses.clear()
 
     def _waiting_lanes(self) -> dict[LaneKey, LaneStatus]:
         return self._supervisor.waiting(self._plan_executor.unstarted)
@@ -303,7 +303,7 @@ class Follower:
                     self._lost_definitions.compare(self._plan_executor.definitions, self.wake)
                 self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
-                self._tell_losses()
+                self._report_losses()
             self._logged_trouble = ""
         except SessionLost as error:
             self._give_up(str(error))

@@ -58,7 +58,7 @@ _TAKEN_OVER_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores that an instance reads and writes. `tell_losses` stores and publishes lost worker
+    """The stores that an instance reads and writes. `report_losses` stores and publishes lost worker
     processes."""
 
     membership: Membership
@@ -70,7 +70,7 @@ class SharedState:
     bound: BoundClusters
     beginnings: FirstPartitionsStore
     losses: LossWatch
-    tell_losses: Callable[[Sequence[WorkerLoss]], None]
+    report_losses: Callable[[Sequence[WorkerLoss]], None]
 
 
 class PlanExecutor:

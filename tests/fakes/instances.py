@@ -146,8 +146,8 @@ class FollowerRig:
         self.session: FakeSession = server.session()
         self.session.script = self._note_contact
         self.script: Script = lambda _: None
-        self.can_tell_losses = True
-        self.told_losses: list[WorkerLoss] = []
+        self.can_report_losses = True
+        self.reported_losses: list[WorkerLoss] = []
         self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
@@ -163,7 +163,7 @@ class FollowerRig:
             BoundClusters(self.session),
             FirstPartitionsStore(self.session),
             LossWatch(self.session, memory or NoMemory()),
-            self._tell_losses,
+            self._report_losses,
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),
@@ -175,10 +175,10 @@ class FollowerRig:
             HANDOVER_DEADLINE_SECONDS,
         )
 
-    def _tell_losses(self, losses: Sequence[WorkerLoss]) -> None:
-        if not self.can_tell_losses:
+    def _report_losses(self, losses: Sequence[WorkerLoss]) -> None:
+        if not self.can_report_losses:
             raise Unreachable("ZooKeeper")
-        self.told_losses += losses
+        self.reported_losses += losses
 
     def _note_contact(self, operation: Operation) -> Fault | None:
         fault = self.script(operation)

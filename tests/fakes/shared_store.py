@@ -104,9 +104,9 @@ class StoreFleet:
         self.instances.append(StoreInstance(self, least_growth, timeout_seconds))
         return self.instances[-1]
 
-    def log(self, topic: str = TOPIC) -> PartitionLog:
-        """Return the log, or that of another topic."""
-        return self.cluster.log(topic)
+    def log(self) -> PartitionLog:
+        """Return the log of commands."""
+        return self.cluster.log(TOPIC)
 
     @property
     def snapshots(self) -> PartitionLog:

@@ -41,7 +41,7 @@ class FolderLock:
                 raise StoreInUse(
                     f"the state in {self._path.parent} is in use by {holder}",
                     advice="stop that process, or choose another mirror.state_directory; several instances"
-                    " of a service need ZooKeeper",
+                    " of a service need a store on Kafka ([coordination]) or ZooKeeper",
                 ) from error
             except OSError:
                 os.close(descriptor)

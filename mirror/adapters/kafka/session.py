@@ -141,7 +141,7 @@ class ClusterSession:
         if self._cluster is None:
             pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
             config = ConnectionConfig(loop, pool, self._access(), self._client_id, self._request_seconds)
-            self._cluster = Cluster(ConnectionConfigs(config, config, config, config), self._name)
+            self._cluster = Cluster(ConnectionConfigs.of_one(config), self._name)
             self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))
         return self._cluster
 

@@ -82,11 +82,6 @@ class CommandWriter:
         self._identity: _ProducerState | None = None
         self._is_writing = False
 
-    @property
-    def unfinished(self) -> int:
-        """Number of commands whose result is unknown."""
-        return len(self._queue.results)
-
     def submit(self, command: Command) -> Promise[Result]:
         """Write a command soon. The promise gets its result when the command is read back, or Unreachable if
         its fate is unknown."""

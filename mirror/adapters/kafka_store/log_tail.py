@@ -1,4 +1,4 @@
-"""Reads a partition to its end, waits for more records, and detects lost records and a new topic."""
+"""Follows a partition: waits for more records, and detects lost records and a new topic."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ class LogRecord(NamedTuple):
     """A record of the partition. `value` is empty for a record of a format that only others write."""
 
     offset: int
-    key: bytes | None
     value: bytes | None
 
 
 class ReadRecords(NamedTuple):
-    """Records in order. `next_offset`: where to read on, perhaps beyond the last record. `size`: in bytes."""
+    """Records in order. `size`: in bytes."""
 
     records: tuple[LogRecord, ...]
-    next_offset: int
     size: int
 
 
@@ -41,33 +39,32 @@ class LogDiscontinued(Exception):
 
 
 class LogTail:
-    """Position in one partition. Used on the loop's thread only."""
+    """Position in one partition, the next offset to read. Used on the loop's thread only."""
 
     def __init__(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
         self._cluster = cluster
         self._place = place
         self._topic_id = cluster.topic_id(place.topic)
         self._epoch = -1
-        self.position = offset
-        """Next offset to read."""
+        self._position = offset
 
     async def read(self) -> ReadRecords:
         """Return the next records, none if none arrives for a moment.
 
         Raises LogDiscontinued, Unreachable, and the errors for codes of the broker.
         """
-        position = FetchPosition(-1, self.position, self._epoch, _STEP_BYTES)
+        position = FetchPosition(-1, self._position, self._epoch, _STEP_BYTES)
         part = await fetch_part(self._cluster, self._place, position, committed=False, wait=_WAIT)
         if part.error in TRANSIENT:
             await self._refresh()
             raise Unreachable(f"reading {self._place}: broker returned {name_of(part.error)}")
         if part.error == Code.OFFSET_OUT_OF_RANGE:
-            raise LogDiscontinued(f"{self._place} no longer has offset {self.position}")
+            raise LogDiscontinued(f"{self._place} no longer has offset {self._position}")
         if part.error:
-            doing = f"reading {self._place} of {self._cluster.name} at offset {self.position}"
+            doing = f"reading {self._place} of {self._cluster.name} at offset {self._position}"
             raise self._cluster.error(part.error, doing, f"Read on topic {self._place.topic}")
         if part.diverging is not None:
-            raise LogDiscontinued(f"{self._place} has lost records before offset {self.position}")
+            raise LogDiscontinued(f"{self._place} has lost records before offset {self._position}")
         return self._taken(part)
 
     async def _refresh(self) -> None:
@@ -78,23 +75,21 @@ class LogTail:
             raise LogDiscontinued(f"topic {self._place.topic} was created again")
 
     def _taken(self, part: FetchedPartition) -> ReadRecords:
-        records, position, epoch = list[LogRecord](), self.position, self._epoch
+        records, position, epoch = list[LogRecord](), self._position, self._epoch
         for start, end, header in scan(part.records):
             batch = part.records[start:end]
             if header is None:
                 following = last_offset(batch) + 1
-                records.append(LogRecord(following - 1, None, b""))
+                records.append(LogRecord(following - 1, b""))
             else:
                 verify(batch, header)
                 following = header.last_offset + 1
                 epoch = max(epoch, header.leader_epoch)
                 if not header.attributes & CONTROL:
-                    records += [
-                        LogRecord(one.offset, one.key, one.value) for one in read_batch(batch, header)
-                    ]
+                    records += [LogRecord(one.offset, one.value) for one in read_batch(batch, header)]
             position = max(position, following)
-        self.position, self._epoch = position, epoch
-        return ReadRecords(tuple(records), self.position, len(part.records))
+        self._position, self._epoch = position, epoch
+        return ReadRecords(tuple(records), len(part.records))
 
 
 async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def coordination_cluster(
     pool = BufferPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
     seconds = session_timeout_seconds * _REQUEST_SHARE
     config = ConnectionConfig(loop, pool, access, _CLIENT_ID, seconds)
-    return Cluster(ConnectionConfigs(config, config, config, config), name)
+    return Cluster(ConnectionConfigs.of_one(config), name)
 
 
 class ThreadedLog:

@@ -7,9 +7,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from mirror.adapters.kafka_store.log_tail import LogTail, batches_of, log_range
+from mirror.adapters.kafka_store.log_tail import batches_of, log_range
 from mirror.adapters.kafka_store.topics import StoreTopics
 from mirror.client.cluster import Cluster
+from mirror.client.log_reader import PartitionRange
 from mirror.client.log_writer import write_patiently
 from mirror.coordination.store.commands import SnapshotNote
 from mirror.coordination.store.log_state import LogState
@@ -22,7 +23,7 @@ from mirror.coordination.store.snapshots import (
 )
 from mirror.errors import DamagedStore, HeadraceError, Unreachable
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.records import Record, read_batch, write_batch
 from mirror.protocol.codes import Code
 from mirror.protocol.control.topics import delete_records
 
@@ -102,13 +103,10 @@ class SnapshotTopic:
     async def _shelf(self) -> SnapshotShelf:
         place, shelf = self._topics.snapshots, SnapshotShelf()
         start, end = await log_range(self._cluster, place)
-        tail = LogTail(self._cluster, place, start)
-        while tail.position < end:
-            found = await self._cluster.patiently(tail.read, topic=place.topic)
-            for record in found.records:
-                shelf.add(record.key, record.value)
-            if not found.size:
-                break  # compacted up to the end
+        async for batch, header in PartitionRange(self._cluster, place, start, end).batches():
+            if header is not None:  # otherwise of a format that only others write
+                for record in read_batch(batch, header):
+                    shelf.add(record.key, record.value)
         return shelf
 
     async def _put(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:

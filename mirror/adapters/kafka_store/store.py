@@ -396,7 +396,7 @@ class KafkaStore:
             await followed.snapshots.clean()
             if followed is self._followed:
                 await followed.writer.submit(note)
-        except (HeadraceError, LogDiscontinued) as error:
+        except HeadraceError as error:
             _log.warning("cannot write a snapshot of the coordination store: %s", error)
             await self.loop.sleep(self._options.session_timeout_seconds / HEARTBEATS)
         finally:

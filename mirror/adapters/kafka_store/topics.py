@@ -50,14 +50,14 @@ class StoreTopics:
     replicas: int
 
 
-def _names(topic: str) -> dict[str, Mapping[str, str]]:
-    """Return the required settings of both topics."""
+def _required(topic: str) -> dict[str, Mapping[str, str]]:
+    """Return the names of both topics with their required settings."""
     return {topic: _LOG, f"{topic}{SNAPSHOT_SUFFIX}": _SNAPSHOTS}
 
 
 async def missing_topics(cluster: Cluster, topic: str) -> Sequence[str]:
     """Return the topics of the store that do not exist. Raises Unreachable."""
-    names = list(_names(topic))
+    names = list(_required(topic))
     await cluster.refresh(names)
     return [name for name in names if cluster.topics[name].error == Code.UNKNOWN_TOPIC_OR_PARTITION]
 
@@ -69,20 +69,20 @@ async def ensure_topics(cluster: Cluster, topic: str, replication_factor: int) -
     `check_topics`.
     """
     for name in await missing_topics(cluster, topic):
-        await _create(cluster, name, _names(topic)[name], replication_factor)
+        await _create(cluster, name, _required(topic)[name], replication_factor)
     return await check_topics(cluster, topic)
 
 
 async def check_topics(cluster: Cluster, topic: str) -> StoreTopics:
     """Check both topics. Raises ConfigError for unsuitable settings, NotAuthorized, Refused, Unreachable."""
-    names = _names(topic)
-    await cluster.refresh(names)
-    for name in names:
+    required = _required(topic)
+    await cluster.refresh(required)
+    for name in required:
         _check_metadata(cluster, name)
-    described = await cluster.ask(describe_each(list(names)))
-    replicas = await cluster.ask(replica_counts(list(names)))
+    described = await cluster.ask(describe_each(list(required)))
+    replicas = await cluster.ask(replica_counts(list(required)))
     wrong, largest = [], []
-    for name, settings in names.items():
+    for name, settings in required.items():
         found = described[name]
         if found.error in _BEING_CREATED or name not in replicas:
             raise Unreachable(f"topic {name} of {cluster.name} is being created")

@@ -89,8 +89,9 @@ def _encoded(log: LogState) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class _Collected:
-    """Records of a snapshot so far."""
+    """Records of a snapshot so far. `keys`: of all its records, also of those whose values were dropped."""
 
+    keys: set[bytes] = field(default_factory=set)
     parts: dict[int, bytes] = field(default_factory=dict)
     end: SnapshotEnd | None = None
 
@@ -104,46 +105,50 @@ class SnapshotShelf:
 
     def __init__(self) -> None:
         self._found: dict[str, _Collected] = {}
-        self._keys: dict[str, set[bytes]] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a record; a value of None deletes. Ignores foreign records. Raises NewerFormat."""
         name, _, which = (key or b"").decode(errors="replace").rpartition("/")
         if not name or not (which == _END or (which.isascii() and which.isdecimal())):
             return
-        keys = self._keys.setdefault(name, set())
         found = self._found.setdefault(name, _Collected())
         if value is None:
-            keys.discard(key or b"")
+            found.keys.discard(key or b"")
             if which == _END:
                 found.end = None
             else:
                 found.parts.pop(int(which), None)
-            if not keys:
-                del self._keys[name], self._found[name]
+            if not found.keys:
+                del self._found[name]
             return
-        keys.add(key or b"")
+        found.keys.add(key or b"")
         if which == _END:
             found.end = _parse_end(value)
-            self._release()
+            if found.end is not None:
+                self._release(found.end.log)
         else:
             found.parts[int(which)] = value
 
-    def _release(self) -> None:
-        """Drop the contents of complete snapshots that later ones have replaced; their keys stay known."""
-        for name, _ in self._complete()[KEPT:]:
+    def _release(self, log: str) -> None:
+        """Drop the contents of complete snapshots of a log that later ones have replaced; their keys stay
+        known."""
+        for name, _ in self._complete(log)[KEPT:]:
             self._found[name].parts.clear()
 
-    def _complete(self) -> list[tuple[str, SnapshotEnd]]:
-        """Return the complete snapshots in descending order of offset."""
-        complete = [(name, one.end) for name, one in self._found.items() if one.end and one.is_complete]
+    def _complete(self, log: str) -> list[tuple[str, SnapshotEnd]]:
+        """Return the complete snapshots of a log in descending order of offset."""
+        complete = [
+            (name, one.end)
+            for name, one in self._found.items()
+            if one.end and one.end.log == log and one.is_complete
+        ]
         return sorted(complete, key=lambda one: (one[1].next_offset, one[0]), reverse=True)
 
     def usable(self, log: str, start: int, end: int) -> Iterator[LogState]:
         """Yield the states of intact snapshots with which the log [start, end) continues, in descending order
         of offset."""
-        for name, found in self._complete():
-            if found.log == log and start <= found.next_offset <= end:
+        for name, found in self._complete(log):
+            if start <= found.next_offset <= end:
                 try:
                     yield _decode(self._found[name], found)
                 except CorruptData:
@@ -155,15 +160,15 @@ class SnapshotShelf:
         Keeps `KEPT` complete snapshots of the log, and unfinished ones that were begun after the older of
         these.
         """
-        ends = [(name, one) for name, one in self._complete() if one.log == log][:KEPT]
-        kept = {name for name, _ in ends}
+        ends = self._complete(log)[:KEPT]
         if len(ends) < KEPT:
             return 0, []
-        oldest = min(kept, key=list(self._keys).index)
-        before = list(self._keys)[: list(self._keys).index(oldest)]
-        complete = {name for name, one in self._found.items() if one.end is not None}
-        dropped = [name for name in self._keys if name not in kept and (name in before or name in complete)]
-        keys = [key for name in dropped for key in sorted(self._keys[name])]
+        kept, keys, is_older = {name for name, _ in ends}, list[bytes](), True
+        for name, one in self._found.items():  # in the order in which they were begun
+            if name in kept:
+                is_older = False
+            elif is_older or one.end is not None:
+                keys += sorted(one.keys)
         return ends[-1][1].next_offset, keys
 
 

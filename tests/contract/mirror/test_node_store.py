@@ -130,18 +130,18 @@ def new_client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewCl
         zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper_server")
         yield lambda: keep(RealClient(zookeeper.address, f"/contract-{unique}"))
     else:
-        fixture = "shared_address" if request.param == "shared" else "destination_kafka"
-        address = getattr(broker := request.getfixturevalue(fixture), "address", broker)
+        fixture = "fake_kafka" if request.param == "shared" else "destination_kafka"
+        address: str = request.getfixturevalue(fixture).address
         yield lambda: keep(SharedClient(address, f"contract-{unique}"))
     for client in made:
         client.end()
 
 
 @pytest.fixture(scope="module")
-def shared_address() -> Iterator[str]:
-    """Address of a fake broker."""
+def fake_kafka() -> Iterator[FakeCluster]:
+    """Return a running fake cluster."""
     with running(FakeCluster("contract")) as cluster:
-        yield cluster.address
+        yield cluster
 
 
 @pytest.fixture

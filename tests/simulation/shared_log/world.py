@@ -76,6 +76,13 @@ class Log:
         """Offset after the last record."""
         return self.start + len(self.records)
 
+    def shelf(self) -> SnapshotShelf:
+        """Return the snapshots as an instance reads them."""
+        shelf = SnapshotShelf()
+        for key, value in self.snapshots:
+            shelf.add(key, value)
+        return shelf
+
     def trim(self, before: int) -> None:
         """Delete the records before an offset."""
         if before > self.start:
@@ -133,10 +140,8 @@ class Process:
 
     def _load(self) -> None:
         """Read the newest snapshot, as after the start or after the log was trimmed."""
-        shelf, log = SnapshotShelf(), self._world.log
-        for key, value in log.snapshots:
-            shelf.add(key, value)
-        states = list(shelf.usable(_LOG, log.start, log.end))
+        log = self._world.log
+        states = list(log.shelf().usable(_LOG, log.start, log.end))
         assert states or log.start == 0, "the log was trimmed without a snapshot"
         self.log = states[0] if states else LogState()
         for call in list(self._calls.values()):
@@ -304,10 +309,8 @@ class Process:
         self._clean()
 
     def _clean(self) -> None:
-        shelf, log = SnapshotShelf(), self._world.log
-        for key, value in log.snapshots:
-            shelf.add(key, value)
-        before, keys = shelf.superseded(_LOG)
+        log = self._world.log
+        before, keys = log.shelf().superseded(_LOG)
         log.trim(before)
         log.snapshots += [(key, None) for key in keys]
 

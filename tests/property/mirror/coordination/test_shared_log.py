@@ -77,9 +77,11 @@ def content(log: LogState) -> object:
     return b"".join(encode_state(log.state)), log.unfinished, log.next_offset, log.foreign
 
 
-def stored(log: LogState, name: str = "x", largest: int = 50) -> list[tuple[bytes, bytes]]:
+def stored(
+    log: LogState, name: str = "x", largest: int = 50, log_id: str = "log"
+) -> list[tuple[bytes, bytes]]:
     """Records of a snapshot."""
-    stream = SnapshotStream(log, "log", largest)
+    stream = SnapshotStream(log, log_id, largest)
     parts = [(part_key(name, index), part) for index, part in enumerate(stream.parts())]
     return [*parts, (end_key(name), stream.end())]
 
@@ -186,6 +188,20 @@ def test_two_snapshots_are_kept_and_unfinished_older_ones_deleted() -> None:
 
 
 OFFSETS = ((10, "old"), (20, "torn"), (30, "first"), (40, "second"))
+
+
+def test_snapshots_of_a_former_log_do_not_displace_those_of_a_new_one() -> None:
+    shelf = SnapshotShelf()
+    former = [
+        stored(LogState(next_offset=at), name, log_id="former") for at, name in ((900, "a"), (950, "b"))
+    ]
+    new = [stored(LogState(next_offset=at), name) for at, name in OFFSETS[2:]]
+    for key, value in [record for one in (*former, *new) for record in one]:
+        shelf.add(key, value)
+    assert [one.next_offset for one in shelf.usable("log", 0, 99)] == [40, 30]
+    before, keys = shelf.superseded("log")
+    assert before == 30
+    assert set(keys) == {key for one in former for key, _ in one}
 
 
 @given(st.binary(max_size=20), st.binary(max_size=20))

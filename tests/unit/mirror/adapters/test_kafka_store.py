@@ -13,6 +13,7 @@ from mirror.coordination.store.commands import EndSession, EphemeralNode, Refusa
 from mirror.coordination.store.tree import find
 from mirror.errors import ConfigError, DamagedStore, HeadraceError, NewerFormat, SessionLost, Unreachable
 from mirror.model.nodes import NewNode, NodeWrite, SessionState
+from tests.fakes.broker.batches import records_of
 from tests.fakes.broker.faults import Code, Drop, Gate, HandledRequest, Hold
 from tests.fakes.shared_store import SNAPSHOTS, TOPIC, StoreFleet, StoreInstance
 
@@ -416,16 +417,9 @@ def test_superseded_snapshots_are_deleted(fleet: StoreFleet) -> None:
     one = fleet.instance(least_growth=2_000)
     filled(fleet, one, 60)
     tombstones = sum(
-        record.value is None for batch in fleet.snapshots.batches for record in _records(batch.data)
+        record.value is None for batch in fleet.snapshots.batches for record in records_of(batch.data) or ()
     )
     assert tombstones > 0
-
-
-def _records(data: bytes) -> list:  # type: ignore[type-arg]
-    from mirror.protocol.batches.batch import BatchHeader
-    from mirror.protocol.batches.records import read_batch
-
-    return read_batch(memoryview(data), BatchHeader(data))
 
 
 def test_a_topic_that_brokers_do_not_all_know_yet_is_no_error(fleet: StoreFleet) -> None:

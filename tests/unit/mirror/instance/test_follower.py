@@ -83,14 +83,14 @@ def test_it_reports_lost_worker_processes_once_also_if_zookeeper_was_away(servic
     rig = FollowerRig(service.server)
     rig.turn()
     first, second = WorkerLoss(1, 0, "signal 9", 2), WorkerLoss(2, 1, "exit code 1", 0)
-    rig.can_tell_losses = False
+    rig.can_report_losses = False
     rig.workers.losses.append(first)
     rig.turn(2)
-    assert (rig.told_losses, rig.lanes) == ([], ["t-0", "t-1"])
+    assert (rig.reported_losses, rig.lanes) == ([], ["t-0", "t-1"])
     rig.workers.losses.append(second)
-    rig.can_tell_losses = True
+    rig.can_report_losses = True
     rig.turn(3)
-    assert rig.told_losses == [first, second]
+    assert rig.reported_losses == [first, second]
 
 
 def test_it_publishes_what_it_obeys_before_it_starts_anything(service: Service) -> None:
