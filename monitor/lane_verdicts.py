@@ -27,7 +27,7 @@ _AT_ONCE_SECONDS: Final = 30.0
 _EXPLAINS_SECONDS: Final = 600.0
 """A process lost longer ago does not explain a current backlog."""
 _RECENT_SECONDS: Final = 180.0
-"""A process lost since then explains records that were late, also if the lane is no longer behind."""
+"""A process lost within this time explains late records even if the lane has caught up since."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
