@@ -1,4 +1,4 @@
-"""Draw sentences for a cold reading: `python scripts/sentences.py --seed N [--each 25]`.
+"""Draw sentences for a cold reading: `python -m scripts.sentences --seed N [--each 25]`.
 
 Prints error messages, descriptions of settings and command options, sentences of docs, and docstrings, each kind
 under a heading, and each sentence with its place. Give the list without the places to a reader who knows Kafka
@@ -13,12 +13,11 @@ import ast
 import random
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).parents[1]
-WINGS: Final = ("mirror", "pinot", "librdkafka", "pmp", "assigner", "monitor", "api", "headrace", "stack")
-GENERATED: Final = ("cli.md", "configuration.md", "errors.md", "metrics.md", "rest.md")
+from scripts.architecture import PACKAGES, ROOT, tree_of
+from scripts.voice import GENERATED
+
 LEAST_WORDS: Final = 5
 _END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -66,9 +65,9 @@ def help_texts() -> Iterator[Sentence]:
 
 
 def _trees() -> Iterator[tuple[str, ast.AST]]:
-    for wing in WINGS:
-        for path in sorted((ROOT / wing).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), tree_of(path)
 
 
 def docstrings() -> Iterator[Sentence]:
