@@ -60,8 +60,7 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Bad time of the latest incident of each datastream. After its end: the time from which the next one
-        counts."""
+        """Bad time of the latest incident of each datastream. After its end: the start of later bad time."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
