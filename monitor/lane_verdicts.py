@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -27,7 +27,7 @@ _AT_ONCE_SECONDS: Final = 30.0
 _EXPLAINS_SECONDS: Final = 600.0
 """A process lost longer ago does not explain a current backlog."""
 _RECENT_SECONDS: Final = 180.0
-"""A process lost since then explains records that were late, also if the lane is no longer behind."""
+"""A process lost within this time explains late records even if the lane has caught up since."""
 _STARTS_WITHIN_MS: Final = 120_000
 """Time within which a lane starts to copy once it may."""
 IN_TIME: Final = LaneJudgement(MovementState.OK)
@@ -67,10 +67,29 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
     return LaneJudgement(state, lane.what.reason, seconds_to_loss=loss, backlog_share=share)
 
 
-def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
+class Backlog(NamedTuple):
+    """Backlog of a lane; all None if it has none. `since_ms`: start in epoch ms. `lost_instance`: instance
+    whose loss has left it; None for any other origin."""
+
+    origin: BacklogOrigin | None = None
+    since_ms: int | None = None
+    lost_instance: str | None = None
+
+
+def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
+    """Return the backlog of a lane. `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
+    origin = _backlog_origin(lane, now, now_ms)
+    if origin is None:
+        return Backlog()
+    loss = lane.loss if origin in LOSSES else None
+    at = lane.since if loss is None else loss.at
+    since_ms = None if at is None else int(now_ms - (now - at) * 1000)
+    return Backlog(origin, since_ms, None if loss is None else loss.instance)
+
+
+def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
     """Return the origin of a copying lane's backlog, or of one that it has just copied: a process lost in the
-    last three minutes; None if there is neither, or it was in time since it started.
-    `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
+    last three minutes; None if there is neither, or it was in time since it started."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
     if lane.phase is not LanePhase.COPYING or since is None:
@@ -106,17 +125,3 @@ def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
         return late_since - since <= _AT_ONCE_SECONDS
     _, age_ms = lane.lag
     return age_ms is not None and age_ms >= (now - since) * 1000
-
-
-def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
-    """Return the start of the backlog in epoch ms; None without a backlog."""
-    origin = backlog_origin(lane, now, now_ms)
-    loss = lane.loss if origin in LOSSES else None
-    at = lane.since if loss is None else loss.at
-    return None if origin is None or at is None else int(now_ms - (now - at) * 1000)
-
-
-def lost_instance(lane: LaneStatus, now: float, now_ms: int) -> str | None:
-    """Return the instance whose loss has left the backlog; None for any other origin."""
-    loss = lane.loss if backlog_origin(lane, now, now_ms) is BacklogOrigin.INSTANCE else None
-    return None if loss is None else loss.instance

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_BUCKETS, WAIT_SLOT_MS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
@@ -181,27 +181,42 @@ def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
     return total
 
 
+PartitionPlace: TypeAlias = tuple[str, str, str, int]
+"""Group, source cluster, topic and partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class LateSecond:
-    """Reports of a partition in one second. `place`: group, source cluster, topic and partition; `time_ms`:
-    the last one; `age_ms`: upper bound of the age of the oldest record that arrived or waited, 0 if none may
-    be late; `waited_ms`: the same of records that were certainly late."""
+    """Reports of late records of a partition in one second. `time_ms`: the last report; `age_ms`: upper bound
+    of the age of the oldest record that arrived or waited; `waited_ms`: the same of records that were
+    certainly late."""
 
-    place: tuple[str, str, str, int]
+    place: PartitionPlace
     time_ms: int
-    interval_ms: int
     age_ms: int
     waited_ms: int
 
 
+class NewestReport(NamedTuple):
+    """Time of the last report of a partition, and the longest interval of its reports."""
+
+    time_ms: int
+    interval_ms: int
+
+
+class LateReports(NamedTuple):
+    """Seconds with late records, and the last report of each partition."""
+
+    late: list[LateSecond]
+    newest: dict[PartitionPlace, NewestReport]
+
+
 @checked_rows
-def late_seconds(
-    client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int
-) -> list[LateSecond]:
-    """Return the seconds in which partitions of the groups reported records older than `least_ms`, and the
-    last report of each partition, with `age_ms` 0. Raises the errors of `PinotClient.ask`."""
+def late_reports(client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int) -> LateReports:
+    """Return the seconds in which partitions of the groups reported records that may be older than
+    `least_ms`. Raises the errors of `PinotClient.ask`."""
     if not groups:
-        return []
+        return LateReports([], {})
     own = latency_bucket(least_ms)
     buckets = range(own, LATENCY_BUCKETS)
     columns = [HISTOGRAM_COLUMNS[number] for number in buckets]
@@ -217,25 +232,22 @@ def late_seconds(
     ).rows
     may_be_late = " or ".join(f"{column} > 0" for column in columns)
     late = client.ask(
-        f"select {names}, floor(time_ms / {_SECOND_MS}), max(time_ms), max(interval_ms), max(lag_ms), {sums} "
+        f"select {names}, floor(time_ms / {_SECOND_MS}), max(time_ms), max(lag_ms), {sums} "
         f"{of_groups} and ({may_be_late} or lag_ms > %(least)s) "
         f"group by {names}, floor(time_ms / {_SECOND_MS}) limit {MOST_GROUPS}",
         {**parameters, "least": least_ms},
     ).rows
-    found = []
-    for row in newest:
-        time, every = row[4:]
-        found.append(LateSecond(_place(row), int(time), int(every), 0, 0))
+    seconds = []
     for row in late:
-        _, time, every, lag, *counts = row[4:]
+        _, time, lag, *counts = row[4:]
         bounds = [(_bound_ms(one), one > own) for one, count in zip(buckets, counts, strict=True) if count]
-        age = max(int(lag), 1, *(bound for bound, _ in bounds))
+        age = max(int(lag), 0, *(bound for bound, _ in bounds))
         waited = max(int(lag), 0, *(bound for bound, is_certain in bounds if is_certain))
-        found.append(LateSecond(_place(row), int(time), int(every), age, waited))
-    return found
+        seconds.append(LateSecond(_place(row), int(time), age, waited))
+    return LateReports(seconds, {_place(row): NewestReport(*map(int, row[4:])) for row in newest})
 
 
-def _place(row: Row) -> tuple[str, str, str, int]:
+def _place(row: Row) -> PartitionPlace:
     group, cluster, topic = map(str, row[:3])
     return group, cluster, topic, int(row[3])
 

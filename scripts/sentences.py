@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from scripts.architecture import PACKAGES, ROOT, tree_of
+from scripts.voice import GENERATED
 
-GENERATED: Final = ("cli.md", "configuration.md", "errors.md", "metrics.md", "rest.md")
 LEAST_WORDS: Final = 5
 _END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")

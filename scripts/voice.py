@@ -130,7 +130,7 @@ _PLACES: Final = [
     "CONTRIBUTING.md",
 ]
 _SKIPPED: Final = frozenset({".venv", ".cache", ".git", "site", "__pycache__"})
-_GENERATED: Final = frozenset({"rest.md", "cli.md", "configuration.md", "errors.md", "metrics.md"})
+GENERATED: Final = frozenset({"rest.md", "cli.md", "configuration.md", "errors.md", "metrics.md"})
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
 
 
@@ -192,7 +192,7 @@ def texts_of_markdown(path: Path) -> Iterator[Text]:
 def texts_in(place: Path) -> Iterator[Text]:
     """Yield the texts of a file or folder."""
     for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-        if not _SKIPPED.isdisjoint(path.parts) or path.name in _GENERATED:
+        if not _SKIPPED.isdisjoint(path.parts) or path.name in GENERATED:
             continue
         if path.suffix == ".py":
             yield from texts_of_python(path)

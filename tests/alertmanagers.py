@@ -29,15 +29,21 @@ def running_alertmanager(folder: Path, configuration: str) -> Iterator[str]:
     process = ManagedProcess(
         "alertmanager", command, {}, log, directory=ALERTMANAGER.directory, grace_seconds=10
     )
+    with ready(process, port, log) as url:
+        yield url
+
+
+@contextmanager
+def ready(process: ManagedProcess, port: int, log: Path) -> Iterator[str]:
+    """Run a Prometheus or Alertmanager that listens at `port`; yield its address once it is ready."""
     with process:
         url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: is_ready(url) or not process.is_alive(), "Alertmanager listens")
+        wait_until(lambda: _is_ready(url) or not process.is_alive(), f"{process.name} listens")
         assert process.is_alive(), log.read_text()
         yield url
 
 
-def is_ready(url: str) -> bool:
-    """Return whether the Prometheus or Alertmanager at this address is ready."""
+def _is_ready(url: str) -> bool:
     try:
         return httpx.get(f"{url}/-/ready").is_success
     except httpx.TransportError:

@@ -14,9 +14,8 @@ import yaml
 
 from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
-from tests.alertmanagers import is_ready
+from tests.alertmanagers import ready
 from tests.debian import PROMETHEUS
-from tests.patience import wait_until
 
 RULES: Final = Path(__file__).parents[1] / "deploy/prometheus/headrace.rules.yaml"
 _FOR: Final = re.compile(r"\bfor: (\d+)([mh])")
@@ -30,7 +29,7 @@ def rule_names() -> list[str]:
 
 
 def rules_in(minute_seconds: float) -> str:
-    """Return the shipped rules, in which each minute that a condition must last takes this long."""
+    """Return the shipped rules, with each minute of the `for` of a rule shortened to `minute_seconds`."""
 
     def shortened(found: re.Match[str]) -> str:
         minutes = int(found[1]) * _MINUTES[found[2]]
@@ -43,7 +42,7 @@ def rules_in(minute_seconds: float) -> str:
 def running_prometheus(
     folder: Path, alertmanager_url: str, targets: Path, minute_seconds: float
 ) -> Iterator[str]:
-    """Yield the address of a Prometheus that scrapes the targets of a file, which `scrape` writes."""
+    """Yield the address of a Prometheus that scrapes the targets in a file written by `scrape`."""
     port, rules = free_ports(1)[0], folder / "rules.yaml"
     rules.write_text(rules_in(minute_seconds))
     file = folder / "prometheus.yml"
@@ -63,21 +62,20 @@ def running_prometheus(
         f"--storage.tsdb.path={folder / 'prometheus'}",
         f"--web.listen-address={LOOPBACK}:{port}",
     ]
-    with ManagedProcess("prometheus", command, {}, folder / "prometheus.log", grace_seconds=5):
-        url = f"http://{LOOPBACK}:{port}"
-        wait_until(lambda: is_ready(url), "Prometheus listens")
+    log = folder / "prometheus.log"
+    with ready(ManagedProcess("prometheus", command, {}, log, grace_seconds=5), port, log) as url:
         yield url
 
 
 def scrape(targets: Path, addresses: Sequence[str]) -> None:
-    """Make these the targets, `host:port` each."""
+    """Replace the scraped addresses, each `host:port`."""
     draft = targets.with_suffix(".draft")
     draft.write_text(json.dumps([{"targets": list(addresses)}]))
     draft.replace(targets)
 
 
 def sees_metrics(url: str) -> bool:
-    """Return whether a Prometheus has metrics of an instance that leads."""
+    """Return whether the Prometheus at this address has metrics of the leader."""
     query = {"query": "headrace_staying_instances"}
     found: dict[str, Any] = httpx.get(f"{url}/api/v1/query", params=query).json()
     return bool(found["data"]["result"])

@@ -23,7 +23,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
-from monitor.lane_verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied, lost_instance
+from monitor.lane_verdicts import backlog_of, judged, judged_uncopied
 from monitor.movement.states import LaneJudgement
 
 router = APIRouter(tags=["status"])
@@ -198,6 +198,7 @@ class LaneAnswer(PartitionState):
         rate = state.rate
         lag_records, lag_ms = state.lag
         position, source_end = state.ends
+        backlog = backlog_of(state, now, now_ms)
         return cls(
             datastream=key.group,
             partition=str(key.partition),
@@ -218,9 +219,9 @@ class LaneAnswer(PartitionState):
             held_back=_hold(state.hold) if state.held_back else None,
             timestamp_offset_seconds=_rounded(state.timestamp_offset_seconds),
             movement=MovementAnswer.from_lane(state, now, now_ms),
-            backlog=backlog_origin(state, now, now_ms),
-            backlog_since_ms=backlog_since_ms(state, now, now_ms),
-            lost_instance=lost_instance(state, now, now_ms),
+            backlog=backlog.origin,
+            backlog_since_ms=backlog.since_ms,
+            lost_instance=backlog.lost_instance,
         )
 
     @classmethod

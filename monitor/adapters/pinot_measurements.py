@@ -14,7 +14,7 @@ from monitor.objectives.past import TopicLatencySums
 from pinot.client import PinotClient
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
-from pinot.topic_latency import arrived, late_seconds, lateness, stale_by_topic
+from pinot.topic_latency import arrived, late_reports, lateness, stale_by_topic
 
 
 class PinotMeasurements:
@@ -60,15 +60,14 @@ class PinotMeasurements:
         bucket. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         groups = sorted({source.group for source in sources})
-        rows = late_seconds(
-            self._client, TimeRange.up_to(now_ms, max(now_ms - since_ms, 1)), groups, least_ms
-        )
-        newest = {row.place: row for row in rows if not row.age_ms}
+        when = TimeRange.up_to(now_ms, max(now_ms - since_ms, 1))
+        reports = late_reports(self._client, when, groups, least_ms)
         spans: dict[tuple[Source, str], list[LateSpan]] = {}
         recent: dict[tuple[Source, str], int] = {}
-        for row in rows:
-            if row.age_ms > least_ms and row.place in newest:
-                topic, last = (Source(*row.place[:2]), row.place[2]), newest[row.place]
+        for row in reports.late:
+            last = reports.newest.get(row.place)
+            if row.age_ms > least_ms and last is not None:
+                topic = Source(*row.place[:2]), row.place[2]
                 span = LateSpan(row.time_ms - row.waited_ms, row.time_ms, row.age_ms)
                 spans.setdefault(topic, []).append(span)
                 if is_recent(row.time_ms, last.time_ms, last.interval_ms):

@@ -325,7 +325,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether the incidents of a previous monitor are known or do not come any more."""
+        """Return whether the incidents of a previous monitor are known, or were still unknown a minute after
+        the first call, so that alerts no longer wait for them."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 

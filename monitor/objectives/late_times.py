@@ -23,7 +23,7 @@ TimeInterval = tuple[int, int]
 
 class LateSpan(NamedTuple):
     """Records waited until `until_ms`, the oldest since `oldest_ms`; epoch milliseconds. `age_ms`: upper
-    bound of the latency or age of a record, also if it was late before it was at the source."""
+    bound of the latency or age of a record, even if it was late before it reached the source."""
 
     oldest_ms: int
     until_ms: int
@@ -31,8 +31,8 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of a record in partitions
-    that have not reported since then without one, see `is_recent`; 0 if there is none."""
+    """Late records of a topic. `recent_age_ms`: upper bound of the latency or age of a late record whose
+    partition has not yet reported without late records, see `is_recent`; 0 if there is none."""
 
     spans: Sequence[LateSpan]
     recent_age_ms: int
@@ -50,8 +50,8 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 
 class Lateness(NamedTuple):
     """Times at which records of a datastream were later than its objective: disjoint, in order; empty if
-    reports do not show them, as for records that were late before they were at the source. `is_over`: all
-    partitions have reported since, without a record that may be late."""
+    reports do not show them, as for records that were late before they reached the source. `is_over`: every
+    partition has since reported without a record that may be late."""
 
     intervals: tuple[TimeInterval, ...] = ()
     is_over: bool = True

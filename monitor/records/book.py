@@ -60,7 +60,7 @@ class IncidentBook:
         self._written: dict[DatastreamName, IncidentRecord] = {}
         self._outages = RecentOutages()
         self._bad: dict[DatastreamName, BadTime] = {}
-        """Bad time of the latest incident of each datastream; after its end, the time that is counted."""
+        """Bad time of the latest incident of each datastream. After its end: the start of later bad time."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
         """Continue with the open incidents of a previous monitor, the latest of each datastream.
@@ -78,7 +78,7 @@ class IncidentBook:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Count only the time after a previous monitor's last turn in addition to what it counted."""
+        """Continue the bad time of a previous monitor: add only time after its last turn."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
             counted = record.bad_seconds if record.is_open else 0.0

@@ -1,4 +1,4 @@
-"""Pages of a real service in Chromium, read again and again while something happens to it."""
+"""Pages of a real service in Chromium, read repeatedly while a test changes the service."""
 
 from __future__ import annotations
 

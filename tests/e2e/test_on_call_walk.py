@@ -1,14 +1,14 @@
 """The walk of an engineer on call: eight changes and faults on real servers, one after the other.
 
-Alerts of the monitor and of a real Prometheus with the shipped rules go through a real Alertmanager; a
-browser shows the pages all the time. The faults and their scene are those of `bench service_histories`. Each
+Alerts of the monitor and of a real Prometheus with the shipped rules go through a real Alertmanager. A
+browser shows the web pages during each step. Faults and servers are those of `bench service_histories`. Each
 step prints its row: alerts, causes, seconds to recovery, entries of the timeline.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,24 +31,18 @@ from tests.patience import eventually
 from tests.prometheus import rule_names, running_prometheus, scrape, sees_metrics
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
-QUIET: Final = ("creation", "pause", "typo")
+QUIET: Final = "creation pause typo"
 """Steps without an alert, an incident, or a critical state on the pages."""
-FAULTS: Final = (
-    "our-quota",
-    "dead-source-inside",
-    "broker-quota",
-    "dead-destination",
-    "killed-follower",
-)
+FAULTS: Final = "our-quota dead-source-inside broker-quota dead-destination killed-follower"
 MINUTE_SECONDS: Final = 10.0
-"""Length of a minute that a condition of a rule must last: all waits of the scene are short."""
+"""Seconds for each minute of `for` in the shipped rules: the waits of the monitor are shortened, too."""
 MOST_ENTRIES: Final = 10
 NOTICED: Final = ("critical", "warning")
 
 
 @dataclass
 class Walk:
-    """The scene while it runs. `rules`: alerts of Prometheus; those of the monitor are `site.pages`."""
+    """The running service. `rules`: alerts of Prometheus; alerts of the monitor are in `site.pages`."""
 
     site: Site
     rules: Pages
@@ -68,12 +62,12 @@ class Walk:
         scrape(self.targets, [one.address for one in self.site.instances.values() if one.address])
 
     def alerts(self, began: float) -> list[Page]:
-        """Return new alerts since, of both senders, that somebody reads."""
+        """Return critical and warning alerts that both senders raised since `began` (epoch seconds)."""
         both = [*self.site.pages.since(began), *self.rules.since(began)]
         return [one for one in both if one.is_firing and one.severity in NOTICED]
 
     def pages(self, began: float) -> list[str]:
-        """Return the names of the alerts since that page."""
+        """Return the names of the critical alerts among these."""
         return [one.name for one in self.alerts(began) if one.is_critical]
 
     def firing(self) -> set[tuple[str, str]]:
@@ -83,7 +77,7 @@ class Walk:
 
 
 def configuration(monitor_url: str, rules_url: str) -> str:
-    """Return the configuration of an Alertmanager that passes each alert on by itself, by its sender."""
+    """Return an Alertmanager configuration that sends each alert alone, to the address of its sender."""
     by_rule = {"receiver": "rules", "matchers": [f"alertname =~ {'|'.join(rule_names())}"]}
     route = {"group_by": ["..."], "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"}
     hooks = {"monitor": monitor_url, "rules": rules_url}
@@ -123,7 +117,7 @@ def walk(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield running
 
 
-def told(incidents: list[dict[str, Any]]) -> list[list[tuple[str, str]]]:
+def timelines(incidents: Sequence[Mapping[str, Any]]) -> list[list[tuple[str, str]]]:
     """Return the entries of each timeline."""
     return [[(entry["phase"], entry["text"]) for entry in one["timeline"]] for one in incidents]
 
@@ -135,7 +129,7 @@ def is_well(badges: list[Badge]) -> bool:
     )
 
 
-@pytest.mark.parametrize("fault", wanted(" ".join(QUIET)), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", wanted(QUIET), ids=lambda fault: fault.name)
 def test_a_change_pages_nobody(fault: Fault, walk: Walk) -> None:
     with walk.watched() as shown, shown.recorded() as badges:
         seen, _ = observe(walk.site, fault)
@@ -147,24 +141,23 @@ def test_a_change_pages_nobody(fault: Fault, walk: Walk) -> None:
     assert seen.unrest == ""
 
 
-@pytest.mark.parametrize("fault", wanted(" ".join(FAULTS)), ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", wanted(FAULTS), ids=lambda fault: fault.name)
 def test_a_fault_is_one_page_with_its_cause_until_it_has_ended(fault: Fault, walk: Walk) -> None:
     with walk.watched() as shown, shown.recorded() as badges:
         seen, _ = observe(walk.site, fault)
         eventually(lambda: is_well(shown.badges()), "the overview is healthy")
-        incidents = [dict(one) for one in seen.incidents]
-        eventually(lambda: agrees(shown, incidents), "the page of incidents agrees")
+        eventually(lambda: agrees(shown, seen.incidents), "the page of incidents agrees")
     print("\n", dict(zip(HEADER, row_of(fault, seen), strict=True)))
     assert len(walk.pages(seen.began)) <= fault.pages, walk.pages(seen.began)
-    assert {one["cause"] for one in incidents} <= set(map(str, fault.causes))
+    assert {one["cause"] for one in seen.incidents} <= set(map(str, fault.causes))
     assert {one.why for one in badges if one.why in set(map(str, Cause))} <= set(map(str, fault.causes))
-    for entries in told(incidents):
+    for entries in timelines(seen.incidents):
         assert len(entries) == len(set(entries)) <= MOST_ENTRIES
     assert seen.unrest == ""
     eventually(lambda: not walk.firing(), "all pages have ended")
 
 
-def agrees(shown: Screen, incidents: list[dict[str, Any]]) -> bool:
+def agrees(shown: Screen, incidents: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the page shows these incidents as closed, with their causes and timelines."""
     rows = shown.incidents()
     return all(

@@ -91,7 +91,7 @@ def baseline(tmp_path: Path) -> Path:
 
 
 def judged(baseline: Path, *files: str) -> subprocess.CompletedProcess[str]:
-    """Return what the hook says about those files."""
+    """Run the detect-secrets hook on the files and return its exit status and output."""
     return run("detect-secrets-hook", "--no-verify", "--baseline", str(baseline), *files)
 
 

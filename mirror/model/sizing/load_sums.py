@@ -8,9 +8,9 @@ from typing import NamedTuple
 class LoadSums(NamedTuple):
     """Sums over the partitions of a group with a load in an hour; rates per second.
 
-    `alone`: partitions above the usable capacity of a task, which get a task each. `rest_bytes`,
-    `rest_messages`: sums of the others. `heavy`: those of the others that fill more than half of a task.
-    Unknown message rates count as 0.
+    `alone`: number of partitions above the usable capacity of a task, which get a task each. The remaining
+    fields leave these partitions out. `rest_bytes`, `rest_messages`: total rates. `heavy`: number of
+    partitions that fill more than half of a task. Unknown message rates count as 0.
     """
 
     partitions: int

@@ -12,7 +12,7 @@ from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import InstanceName
 from mirror.worker.protocol import LaneRate
 from monitor.causes.evidence import BacklogOrigin
-from monitor.lane_verdicts import backlog_origin, backlog_since_ms, lost_instance
+from monitor.lane_verdicts import backlog_of
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.partition_lives import PartitionLife
 
@@ -48,23 +48,22 @@ def test_what_waits_since_before_a_lane_began_is_what_its_beginning_left(
     began_before: float, age_ms: int | None, lost_before: float | None, origin: BacklogOrigin | None
 ) -> None:
     lane, now = a_lane(began_before, age_ms, lost_before)
-    assert backlog_origin(lane, now, NOW_MS) is origin
+    assert backlog_of(lane, now, NOW_MS).origin is origin
     since = lost_before if origin is BacklogOrigin.WORKER else began_before
     expected = None if origin is None or since is None else NOW_MS - int(since * 1_000)
-    assert backlog_since_ms(lane, now, NOW_MS) == expected
+    assert backlog_of(lane, now, NOW_MS).since_ms == expected
 
 
 def test_the_loss_of_an_instance_is_named_with_its_time() -> None:
     lane, now = a_lane(5, 7_000, 6.0)
     lost = replace(lane, loss=LaneLoss(now - 6.0, InstanceName("two")))
-    assert backlog_origin(lost, now, NOW_MS) is BacklogOrigin.INSTANCE
-    assert backlog_since_ms(lost, now, NOW_MS) == NOW_MS - 6_000
-    assert (lost_instance(lost, now, NOW_MS), lost_instance(lane, now, NOW_MS)) == ("two", None)
+    assert backlog_of(lost, now, NOW_MS) == (BacklogOrigin.INSTANCE, NOW_MS - 6_000, "two")
+    assert backlog_of(lane, now, NOW_MS).lost_instance is None
 
 
 def test_a_lane_that_recovered_by_itself_had_an_outage() -> None:
     lane, now = a_lane(5, 7_000)
-    assert backlog_origin(replace(lane, recovered=True), now, NOW_MS) is BacklogOrigin.OUTAGE
+    assert backlog_of(replace(lane, recovered=True), now, NOW_MS).origin is BacklogOrigin.OUTAGE
 
 
 def test_a_backlog_that_was_just_copied_has_the_loss_of_a_process_as_its_origin() -> None:
@@ -73,7 +72,7 @@ def test_a_backlog_that_was_just_copied_has_the_loss_of_a_process_as_its_origin(
     rate = LaneRate(a_key("t-0"), SOURCE, 5_000.0, 50.0, 0, 0)
     copied = replace(lane, track=LaneTrack(PartitionLife().run(60, 100, 100).history, rate))
     assert copied.lag[0] == 0
-    assert backlog_origin(copied, now, NOW_MS) is BacklogOrigin.WORKER
-    assert backlog_since_ms(copied, now, NOW_MS) == NOW_MS - 6_000
-    assert backlog_origin(copied, now + 180, NOW_MS) is None
-    assert backlog_origin(replace(copied, loss=None), now, NOW_MS) is None
+    assert backlog_of(copied, now, NOW_MS).origin is BacklogOrigin.WORKER
+    assert backlog_of(copied, now, NOW_MS).since_ms == NOW_MS - 6_000
+    assert backlog_of(copied, now + 180, NOW_MS).origin is None
+    assert backlog_of(replace(copied, loss=None), now, NOW_MS).origin is None

@@ -1,4 +1,4 @@
-"""Isolation of failures: what ends in a bulkhead, and what passes."""
+"""Bulkheads stop exceptions; an exit of the process passes through."""
 
 from __future__ import annotations
 
