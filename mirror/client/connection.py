@@ -2,15 +2,14 @@
 
 A response that exceeds the free memory stays in the kernel's buffer until memory is free: we stop reading, so
 the broker stops sending. A response larger than its request allows closes the connection before it is
-received, and so does one that stalls.
+received, and so does one that stalls. Brokers act only on whole requests: the end of one may be sent later.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from math import inf
@@ -18,7 +17,8 @@ from typing import Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
-from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
+from mirror.client.request import Request, split_end, unusable_response
+from mirror.client.transport import MOST_BUFFERS, NO_LIMITS, Buffer, SendLimits, Transport
 from mirror.errors import (
     CorruptData,
     HeadraceError,
@@ -29,7 +29,7 @@ from mirror.errors import (
 )
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import BufferPool, ReceiveBuffer
-from mirror.protocol.control.call import CONTROL_BYTES, Call
+from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import BrokerFeatures
 from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, request_head, response_body
 
@@ -43,32 +43,9 @@ _MOST_READS: Final = 64
 """Reads from one socket before the loop serves others."""
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
-
-OnAnswer = Callable[[memoryview, ReceiveBuffer], None]
-OnFailure = Callable[[HeadraceError], None]
-
-
-@dataclass(slots=True)
-class Request:
-    """An encoded request.
-
-    `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
-    `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
-    request, to which `timeout_seconds` is added; None if the response time is unrelated to its health.
-    `most_bytes`: maximum size of the response.
-    """
-
-    api: int
-    version: int
-    flexible: bool
-    flexible_answer: bool
-    body: Sequence[Buffer]
-    size: int
-    timeout_seconds: float
-    on_answer: OnAnswer
-    on_failure: OnFailure
-    wait_seconds: float | None = None
-    most_bytes: int = CONTROL_BYTES
+_WITHHELD_SECONDS: Final = 10.0
+"""Time after which an incomplete request closes the connection: it uses memory of the broker, which may be
+all that it has for requests (`queued.max.request.bytes`)."""
 
 
 class Connection:
@@ -101,6 +78,9 @@ class Connection:
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
+        self._withheld: list[Buffer] = []
+        """End of an incomplete request, and everything behind it."""
+        self._withheld_from = 0.0
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
@@ -143,14 +123,36 @@ class Connection:
             request.size,
             flexible=request.flexible,
         )
-        self._pending.append((correlation, self._loop.now() + (request.wait_seconds or 0.0), request))
+        since = inf if request.withheld_bytes else self._loop.now() + (request.wait_seconds or 0.0)
+        self._pending.append((correlation, since, request))
         was_idle = not self._unsent
-        self._unsent.append(start)
-        self._unsent.extend(request.body)
+        if self._withheld:
+            assert not request.withheld_bytes, "two incomplete requests on a connection"
+            self._withheld += (start, *request.body)
+        elif request.withheld_bytes:
+            body, self._withheld = split_end(request.body, request.withheld_bytes)
+            self._withheld_from = self._loop.now()
+            self._unsent += (start, *body)
+        else:
+            self._unsent.append(start)
+            self._unsent.extend(request.body)
         if was_idle:
-            self._write()
-            if self._unsent:
-                self._watch()
+            self._begin_writing()
+
+    def complete(self, request: Request) -> None:
+        """Send the end of an incomplete request, the only one of the connection."""
+        request.withheld_bytes = 0  # it may be queued behind an authentication
+        if self._withheld and any(one is request for _, _, one in self._pending):
+            withheld, self._withheld = self._withheld, []
+            now = self._loop.now()
+            self._put_off(lambda since: now if since == inf else since)
+            self._unsent += withheld
+            self._begin_writing()
+
+    def _begin_writing(self) -> None:
+        self._write()
+        if self._unsent:
+            self._watch()
 
     async def call(
         self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
@@ -234,6 +236,10 @@ class Connection:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
         return self._transport.round_trip() if self.failure is None else 0.0
 
+    def send_limits(self) -> SendLimits:
+        """Return what has limited sending so far."""
+        return self._transport.send_limits() if self.failure is None else NO_LIMITS
+
     @property
     def answered_at(self) -> float:
         """Time at which bytes were last received."""
@@ -253,7 +259,9 @@ class Connection:
         """Close the connection if the oldest request has timed out, or a response has stalled."""
         if self._slab is not None and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
-        if self._pending and self._memory_since is None:
+        if self._withheld and now > self._withheld_from + _WITHHELD_SECONDS:
+            self.close(TimedOut(f"a request to {self.name} could not be completed in time"))
+        elif self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             is_late = now > since + request.timeout_seconds
             if self._slab is not None and (is_late or now > self._progress_at + _STALLED_SECONDS):
@@ -274,6 +282,7 @@ class Connection:
         self._loop.unwatch(self._transport.socket)
         self._transport.close()
         self._unsent.clear()
+        self._withheld = []
         if self._slab is not None:
             self._frame = memoryview(b"")
             self._slab.release()
@@ -299,7 +308,7 @@ class Connection:
             self.close(error)
         except Exception as error:  # noqa: BLE001 - the other connections continue
             _log.exception("%s: cannot process a response", self.name)
-            self.close(_unexpected(self.name, error))
+            self.close(unusable_response(self.name, error))
 
     def _write(self) -> None:
         unsent = self._unsent
@@ -435,11 +444,7 @@ class Connection:
             request.on_failure(error)
             raise
         except Exception as error:
-            request.on_failure(_unexpected(self.name, error))
+            request.on_failure(unusable_response(self.name, error))
             raise
         finally:
             slab.release()
-
-
-def _unexpected(name: str, error: Exception) -> CorruptData:
-    return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import ASIDE, Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
+from mirror.client.request import Request
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.rules import AbortedFilter

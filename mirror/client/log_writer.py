@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.client.request import Request
 from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.topics import TopicPartition

@@ -42,9 +42,12 @@ class CopyingSettings(Settings):
     they raise the rate: the distance limits each connection to one socket buffer per round trip."""
     write_connections: int = Field(default=_DEFAULTS.write_connections, ge=3, le=512)
     """Maximum number of connections to a distant broker for writing: one for each partition, up to this
-    number. Any other broker gets three."""
+    number, and up to as many for batches side by side, if the window of the broker limits the others. Any
+    other broker gets three."""
     read_ahead_bytes: int = Field(default=_DEFAULTS.read_ahead_bytes, ge=2**20)
-    """Memory in bytes for what these connections read ahead. Only used with them."""
+    """Memory in bytes for what `read_connections` read ahead. Only used with them."""
+    write_ahead_bytes: int = Field(default=_DEFAULTS.write_ahead_bytes, ge=2**20)
+    """Memory in bytes for batches that are sent side by side to distant brokers. Only used for them."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
     """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)

@@ -92,7 +92,7 @@ class LaneStartup:
             registry.sources[spec.source] = Fetcher(cluster, context.settings, self._reading, rack)
         if spec.destination not in registry.sinks:
             registry.sinks[spec.destination] = Sender(
-                context.cluster(spec.destination), context.settings, self._writing
+                context.cluster(spec.destination), context.settings, self._writing, context.write_budget
             )
         context.cluster(spec.source).pin(spec.source_id)
         context.cluster(spec.destination).pin(spec.destination_id)

@@ -39,10 +39,16 @@ _FAR: Final = {
     "partition_fetch_bytes": 300,
     "read_connections": 6,
     "read_ahead_bytes": 9_600,
+    "write_connections": 12,
+    "write_ahead_bytes": 6_400,
+    "lane_buffer_bytes": 2_000,
 }
-"""Limits with which small backlogs are read ahead."""
+"""Limits with which small backlogs are read ahead, and written on several connections."""
+_WINDOW_BYTES: Final = 200
+_FAR_PACE: Final = 0.1
+"""Longest transit time to and from a distant destination, so that a backlog takes a while."""
 _ROUND_TRIP_SECONDS: Final = 0.05
-_BACKLOG_BATCHES: Final = 60
+_BACKLOG_BATCHES: Final = 100
 _AWAKE_SECONDS: Final = 0.5
 """Time that a frozen engine runs after it wakes, until its process notices the expired lease."""
 _PATIENCE_SECONDS: Final = 400.0
@@ -85,7 +91,10 @@ class Simulation:
             for number, judge in enumerate(self._judges)
         ]
         if plan.is_far:
-            self.fakes.network.round_trip = _ROUND_TRIP_SECONDS
+            network, pace = self.fakes.network, max(plan.pace, _FAR_PACE)
+            network.round_trip, network.window_bytes = _ROUND_TRIP_SECONDS, _WINDOW_BYTES
+            network.room = self._random.randrange(200, 2_000)
+            self.fakes.target.pace = lambda: (self._random.uniform(0, pace), self._random.uniform(0, pace))
             for number in range(plan.partitions):
                 for _ in range(_BACKLOG_BATCHES):
                     self._write(number, 1 + self._random.randrange(4))

@@ -69,7 +69,8 @@ class Plan:
     """One run. `pace`: longest transit time of a request or response, in seconds.
 
     `is_tight`: the engine has room for only a few batches; `is_near`: it reads from the replica in its rack;
-    `is_far`: it is far away from the source, reads ahead, and has a backlog at its start.
+    `is_far`: it is far away from both clusters, reads ahead, writes a partition on several connections,
+    and has a backlog at its start.
     """
 
     seed: int

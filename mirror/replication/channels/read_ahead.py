@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import Connection
+from mirror.client.request import Request
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer

@@ -14,20 +14,24 @@ from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import FAR_SECONDS, Connection, Request
+from mirror.client.connection import FAR_SECONDS, Connection
 from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.client.request import Request
 from mirror.errors import CorruptData, HeadraceError
 from mirror.lane.lane import Lane
-from mirror.lane.memory import ReceiveBuffer
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
 from mirror.lane.out_batch import OutBatch
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
-from mirror.protocol.produce import Batch, ProducedPartition
+from mirror.protocol.produce import Batch
 from mirror.replication.channels.leaders import LeaderSearch
+from mirror.replication.channels.parallel_writes import ParallelWrites
+from mirror.replication.channels.produce_rules import ProduceListener
+from mirror.replication.channels.send_window import SendWindow
 from mirror.replication.options import CopyingOptions
 
 _log = logging.getLogger(__name__)
@@ -43,34 +47,6 @@ connection in order, so waiting for replicas there delays no other lane."""
 
 
 Sent = dict[Place, tuple[Lane, OutBatch]]
-
-
-class ProduceListener(Protocol):
-    """Receiver of produce results. Called on the loop."""
-
-    def on_answer(self, lane: Lane, outgoing: OutBatch, answer: ProducedPartition) -> None:
-        """Handle the broker's response for one batch, success or error."""
-        ...
-
-    def on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
-        """Handle a lost connection: the broker may or may not have stored the batch."""
-        ...
-
-    def on_broken(self, lane: Lane, error: Exception) -> None:
-        """Handle a failure to build the lane's next batch."""
-        ...
-
-    def on_writable(self, lane: Lane) -> None:
-        """Handle a connection that became available."""
-        ...
-
-    def on_unwritable(self, lane: Lane) -> None:
-        """Handle a lost connection when none of the lane's batches are in flight."""
-        ...
-
-    def on_target_relocated(self, lane: Lane) -> None:
-        """Handle fresh metadata of the destination topic: attach the lane again or pause it."""
-        ...
 
 
 class ProduceChannel:
@@ -93,6 +69,9 @@ class ProduceChannel:
         self._is_opening = False
         self._is_pumping = False
         self._is_closed = False
+        self._parallel: ParallelWrites | None = None
+        """Further connections to a distant broker, which take batches that this one would delay."""
+        self._window = SendWindow()
 
     @property
     def lanes(self) -> int:
@@ -115,9 +94,13 @@ class ProduceChannel:
             lane.queue.is_ready = False
         lane.writer = None
         lane.queue.is_writable = False
+        if self._parallel is not None:
+            self._parallel.detach(lane)
 
     def wake(self, lane: Lane) -> None:
         if not lane.queue.is_ready and lane.queue.unsent:
+            if self._parallel is not None and self._parallel.take(lane):
+                return
             lane.queue.is_ready = True
             (self._live if lane.read.is_live else self._bulk).append(lane)
             self._pump_soon()
@@ -129,7 +112,8 @@ class ProduceChannel:
             self._connection.close()
 
     def unanswered_since(self) -> float:
-        return self._connection.unanswered_since if self._connection is not None else inf
+        since = self._connection.unanswered_since if self._connection is not None else inf
+        return since if self._parallel is None else min(since, self._parallel.unanswered_since())
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
         """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
@@ -264,6 +248,8 @@ class ProduceChannel:
             if hint is not None:
                 self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
             self._sink.listener.on_answer(lane, outgoing, answers[place])
+        if self._parallel is not None and self._connection is not None:
+            self._parallel.watch(self._window, self._connection)
         if self._live or self._bulk:
             self._pump_soon()
 
@@ -288,6 +274,8 @@ class ProduceChannel:
         self._is_opening = False
         connection.on_close = self._on_close
         self._connection = connection
+        if self._role != SLOW_ROLE and connection.round_trip() >= FAR_SECONDS:
+            self._parallel, self._window = self._sink.parallel(self.broker), SendWindow()
         for lane in list(self._lanes):
             self._is_writable(lane)
         self._pump_soon()
@@ -299,6 +287,9 @@ class ProduceChannel:
 
     def _on_close(self, error: HeadraceError) -> None:
         self._connection = None
+        parallel, self._parallel = self._parallel, None
+        if parallel is not None:
+            parallel.abandon(self._lanes)
         if not self._is_closed:
             _log.debug("produce channel to %s, broker %d, failed: %s", self._cluster.name, self.broker, error)
             lanes = list(self._lanes)
@@ -310,9 +301,14 @@ class ProduceChannel:
 class Sender:
     """All producing to one cluster."""
 
-    def __init__(self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener, budget: ByteBudget
+    ) -> None:
         self.cluster = cluster
         self.listener = listener
+        self._budget = budget
+        """Memory of batches that are sent side by side."""
+        self._parallel: dict[int, ParallelWrites] = {}
         self._settings = settings
         self._channels: dict[int, list[ProduceChannel]] = {}
         """Channels by broker: the one for slow partitions first."""
@@ -347,6 +343,16 @@ class Sender:
             channels.append(found)
         return found
 
+    def parallel(self, broker: int) -> ParallelWrites:
+        """Return the connections of a distant broker that send batches of a partition side by side."""
+        known = self._parallel.get(broker)
+        if known is None:
+            known = ParallelWrites(
+                self.cluster, broker, self._settings.write_connections, self._budget, self.listener
+            )
+            self._parallel[broker] = known
+        return known
+
     def _is_far(self, broker: int) -> bool:
         return self.cluster.round_trip(broker) >= FAR_SECONDS
 
@@ -378,3 +384,5 @@ class Sender:
         for channels in self._channels.values():
             for channel in channels:
                 channel.close()
+        for parallel in self._parallel.values():
+            parallel.close()

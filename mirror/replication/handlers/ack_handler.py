@@ -31,7 +31,7 @@ _HOLD_SECONDS: Final = 5.0
 
 
 class AckHandler:
-    """Handler of produce responses. Satisfies `sender.ProduceListener`."""
+    """Handler of produce responses. Satisfies `produce_rules.ProduceListener`."""
 
     def __init__(
         self,
@@ -82,21 +82,21 @@ class AckHandler:
                 self._destination_lost(lane, is_gap=len(lane.progress.gaps) > gaps)
         self._go_on(lane)
 
-    def on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
+    def on_lost(self, lane: Lane, outgoing: OutBatch, *, maybe_stored: bool = True) -> None:
         if not outgoing.outstanding:
             outgoing.free()
             return
         try:
-            self._on_lost(lane, outgoing)
+            self._on_lost(lane, outgoing, maybe_stored)
         except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
-            outgoing.outstanding, outgoing.maybe_stored = False, True
+            outgoing.outstanding, outgoing.maybe_stored = False, outgoing.maybe_stored or maybe_stored
             self._runner.set_aside(lane, error)
 
     def on_broken(self, lane: Lane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
 
-    def _on_lost(self, lane: Lane, outgoing: OutBatch) -> None:
-        lane.queue.unanswered(outgoing, maybe_stored=True)
+    def _on_lost(self, lane: Lane, outgoing: OutBatch, maybe_stored: bool) -> None:
+        lane.queue.unanswered(outgoing, maybe_stored=maybe_stored)
         if not lane.queue.in_flight:
             if lane.queue.trouble is None or lane.queue.trouble.code in TRANSIENT:
                 lane.requeue()

@@ -38,7 +38,7 @@ class ReadPacer:
         if end is not None and lane.read.position >= end:
             self._runner.finish(lane)
             return
-        if lane.queue.bytes_in_hand > self._settings.lane_buffer_bytes:
+        if self._holds_more(lane, self._settings.lane_buffer_bytes):
             reader.exclude(lane)
             return
         wait = self._quota_wait(lane) if lane.read.buckets else 0.0
@@ -52,8 +52,13 @@ class ReadPacer:
 
     def resume(self, lane: Lane) -> None:
         """Fetch again if the lane was paused for a full buffer that has been drained."""
-        if lane.read.waits and lane.queue.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
+        if lane.read.waits and not self._holds_more(lane, self._settings.lane_buffer_bytes // 2):
             self.ask_for_more(lane, 0)
+
+    def _holds_more(self, lane: Lane, most: int) -> bool:
+        """Return whether the lane holds more bytes, apart from those on their way to a distant broker."""
+        size = lane.queue.bytes_in_hand
+        return size > most and size - lane.queue.bytes_sent_from(self._context.write_budget) > most
 
     def try_later(self, lane: Lane) -> None:
         """Retry after a moment because the response was of no use."""

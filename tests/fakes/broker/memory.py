@@ -11,16 +11,18 @@ import selectors
 import socket
 import struct
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
 READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 ROOM: Final = 64 * 1024
-"""Maximum number of bytes in transit to one side of a connection."""
 _MIN_RTT_AT: Final = 148
 """Place of the shortest round trip in `struct tcp_info` of Linux."""
+_SEND_AT: Final = 168
+"""Place of the time with data to send, and of the part of it in which the window was full."""
+_WINDOW_AT: Final = 228
 _FIRST_NUMBER: Final = 1_000_000
 _FIRST_PORT: Final = 20_000
 Ready = list[tuple[selectors.SelectorKey, int]]
@@ -50,14 +52,20 @@ class MemorySocket:
     def setsockopt(self, level: int, option: int, value: int) -> None:
         """Set SO_RCVLOWAT, the number of bytes that make it readable; ignore other options."""
         if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT):
-            self._enough = min(value, ROOM)
+            self._enough = min(value, self._network.room)
             self.stir()
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> int | bytes:
         """Return 0, no error on the connection, or the kernel's figures with the network's round trip."""
         if not size:
             return 0
-        return bytes(_MIN_RTT_AT) + struct.pack("=I", round(self._network.round_trip * 1e6))
+        info = bytearray(_WINDOW_AT + 4)
+        struct.pack_into("=I", info, _MIN_RTT_AT, round(self._network.round_trip * 1e6))
+        busy = round(self._network.busy_seconds() * 1e6)
+        limited = busy if self._network.window_bytes else 0
+        struct.pack_into("=QQ", info, _SEND_AT, busy, limited)
+        struct.pack_into("=I", info, _WINDOW_AT, self._network.window_bytes)
+        return bytes(info)
 
     def connect_ex(self, address: tuple[str, int]) -> int:
         """Connect at once."""
@@ -104,7 +112,7 @@ class MemorySocket:
             raise BrokenPipeError(errno.EPIPE, "closed by peer")
         sent = 0
         for buffer in buffers:
-            part = buffer[: ROOM - len(there.inbox)]
+            part = buffer[: max(self._network.room - len(there.inbox), 0)]
             there.inbox += part
             sent += len(part)
             if len(part) < len(buffer):
@@ -130,7 +138,7 @@ class MemorySocket:
     def readiness(self) -> int:
         """Return the events for which the socket is ready."""
         is_readable = len(self.inbox) >= self._enough or self.arrivals or self.is_ended
-        has_room = self.other is not None and (self.is_ended or len(self.other.inbox) < ROOM)
+        has_room = self.other is not None and (self.is_ended or len(self.other.inbox) < self._network.room)
         return (READ if is_readable else 0) | (WRITE if has_room else 0)
 
     def stir(self) -> None:
@@ -145,7 +153,7 @@ class MemorySocket:
             raise BlockingIOError
 
     def _take(self, size: int) -> None:
-        was_full = len(self.inbox) >= ROOM
+        was_full = len(self.inbox) >= self._network.room
         del self.inbox[:size]
         if was_full and self.other is not None:
             self.other.stir()
@@ -159,6 +167,12 @@ class Network:
         self.listeners: dict[int, MemorySocket] = {}
         self.round_trip = 0.0
         """Round trip in seconds that the kernel reports; nothing is delayed by it."""
+        self.window_bytes = 0
+        """Window that always limits sending, as the kernel reports it; 0: nothing limits it."""
+        self.busy_seconds: Callable[[], float] = lambda: 0.0
+        """Time during which every connection had data to send."""
+        self.room = ROOM
+        """Maximum number of bytes in transit to one side of a connection."""
         self._ports = count(_FIRST_PORT)
 
     def socket(self, family: int, kind: int) -> Any:

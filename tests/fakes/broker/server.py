@@ -42,6 +42,11 @@ class Peer:
         self._is_ending = False
         self.is_closed = False
 
+    @property
+    def has_part(self) -> bool:
+        """Return whether a part of a request has arrived."""
+        return bool(self._received)
+
     def close(self) -> None:
         """Close the socket. Idempotent."""
         if not self.is_closed:

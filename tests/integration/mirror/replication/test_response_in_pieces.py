@@ -11,8 +11,9 @@ import time
 import pytest
 
 from mirror.adapters.system_clock import SystemClock
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop
+from mirror.client.request import Request
 from mirror.client.transport import Transport
 from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
 from tests.patience import PATIENCE_SECONDS

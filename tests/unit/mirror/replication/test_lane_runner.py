@@ -280,7 +280,9 @@ def test_the_traceback_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture
 def test_an_error_that_repeats_is_told_after_some_seconds_and_until_it_is_over(rig: Rig) -> None:
     lane, other = rig.lane("t-0"), rig.lane("t-1")
     cluster = rig.bench.cluster(lane.spec.destination)
-    rig.registry.sinks[lane.spec.destination] = Sender(cluster, rig.bench.settings, rig.writing)
+    rig.registry.sinks[lane.spec.destination] = Sender(
+        cluster, rig.bench.settings, rig.writing, rig.bench.write_budget
+    )
     stalls = StallReporter(rig.bench, rig.registry, rig.runner)
     too_few = ProducedPartition(b"", 0, Code.NOT_ENOUGH_REPLICAS, -1, (), "", None)
     for second in range(12):

@@ -15,9 +15,9 @@ from kafka.protocol.consumer import FetchResponse as TheirFetched
 
 from mirror.client.access import ClusterAccess
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfigs
+from mirror.client.request import Request
 from mirror.errors import Unreachable
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LifecycleEvent

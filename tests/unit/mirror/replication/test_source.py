@@ -10,8 +10,8 @@ from kafka.protocol.consumer import FetchRequest as TheirFetch
 from kafka.protocol.consumer import FetchResponse as TheirFetched
 
 from mirror.client.cluster import Cluster
-from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
+from mirror.client.request import Request
 from mirror.errors import HeadraceError
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ReceiveBuffer

@@ -1,0 +1,57 @@
+"""Encoded requests, as connections send them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mirror.client.transport import Buffer
+from mirror.errors import CorruptData, HeadraceError
+from mirror.lane.memory import ReceiveBuffer
+from mirror.protocol.control.call import CONTROL_BYTES
+
+OnAnswer = Callable[[memoryview, ReceiveBuffer], None]
+OnFailure = Callable[[HeadraceError], None]
+
+
+@dataclass(slots=True)
+class Request:
+    """An encoded request.
+
+    `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
+    `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
+    request, to which `timeout_seconds` is added; None if the response time is unrelated to its health.
+    `most_bytes`: maximum size of the response. `withheld_bytes`: size of the end of the body that is not sent
+    until `Connection.complete`.
+    """
+
+    api: int
+    version: int
+    flexible: bool
+    flexible_answer: bool
+    body: Sequence[Buffer]
+    size: int
+    timeout_seconds: float
+    on_answer: OnAnswer
+    on_failure: OnFailure
+    wait_seconds: float | None = None
+    most_bytes: int = CONTROL_BYTES
+    withheld_bytes: int = 0
+
+
+def split_end(buffers: Sequence[Buffer], size: int) -> tuple[list[Buffer], list[Buffer]]:
+    """Split buffers so that the second part has the last `size` bytes, or all if there are fewer."""
+    front, end = list(buffers), list[Buffer]()
+    while front and size:
+        last = memoryview(front.pop())
+        cut = max(len(last) - size, 0)
+        size -= len(last) - cut
+        end.insert(0, last[cut:])
+        if cut:
+            front.append(last[:cut])
+    return front, end
+
+
+def unusable_response(name: str, error: Exception) -> CorruptData:
+    """Return the error for a response that could not be processed because of `error`."""
+    return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

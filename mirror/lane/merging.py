@@ -1,0 +1,106 @@
+"""Merging of batches that wait to be sent to a distant destination."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mirror.errors import CorruptData
+from mirror.lane.lane import Lane
+from mirror.lane.ledger import SkippedOffsets
+from mirror.lane.memory import ByteBudget
+from mirror.lane.out_batch import OutBatch, Path
+from mirror.model.movement.append_times import AppendSpan
+from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
+from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
+
+_PLAIN: Final = TRANSACTIONAL
+"""Attributes of batches that are merged: uncompressed with create times. The others would have to be
+decompressed and compressed again, which costs more than it gains."""
+
+
+def next_size(lane: Lane, most_bytes: int) -> int:
+    """Return the approximate size of the next batch to send after `merge_waiting`, 0 if none waits."""
+    unsent, rules = lane.queue.unsent, lane.read.rules
+    start = next((place for place, item in enumerate(unsent) if isinstance(item, OutBatch)), len(unsent))
+    run = _run(unsent[start:], min(most_bytes, rules.batch_limit)) if rules.merge is not None else []
+    if run:
+        return sum(len(batch.batch) for batch in run)
+    return sum(len(item.batch) for item in unsent[start : start + 1] if isinstance(item, OutBatch))
+
+
+def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
+    """Merge the first batches that wait to be sent, up to that size and the destination's limit.
+
+    The result is charged to `budget`. Batches that were sent before stay as they are.
+    """
+    rules, queue = lane.read.rules, lane.queue
+    if rules.merge is None or queue.is_held:
+        return
+    start = next((place for place, item in enumerate(queue.unsent) if isinstance(item, OutBatch)), 0)
+    run = _run(queue.unsent[start:], min(most_bytes, rules.batch_limit))
+    if len(run) < 2 or run[0].first_offset < rules.opened_below:
+        return
+    try:
+        merged = merge(run)
+    except CorruptData:
+        return  # the destination judges them, one by one
+    if len(merged.batch) > rules.batch_limit:
+        return
+    merged.charge(budget)
+    queue.unsent[start : start + len(run)] = [merged]
+    queue.bytes_in_hand += len(merged.batch) - sum(len(batch.batch) for batch in run)
+    for batch in run:
+        batch.free()
+
+
+def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[OutBatch]:
+    """Return the batches at the start of `items` that may become one of at most that size."""
+    run: list[OutBatch] = []
+    size = 0
+    for item in items:
+        if not isinstance(item, OutBatch) or item.is_stamped or item.attributes & ~_PLAIN:
+            break
+        size += len(item.batch)
+        if size > most_bytes:
+            break
+        run.append(item)
+    return run
+
+
+def merge(batches: Sequence[OutBatch]) -> OutBatch:
+    """Return one batch with the records of several uncompressed ones, which are unchanged.
+
+    Raises CorruptData if the records of one cannot be told apart.
+    """
+    reframer = Reframer(0)
+    runs: list[Run] = []
+    passed: list[SkippedOffsets] = []
+    by_source: list[tuple[int, int]] = []
+    for batch in batches:
+        header = next(scan(batch.batch))[2]
+        assert header is not None, "batches to send have format 2"
+        reframer.add(bytes(batch.batch[HEADER_SIZE:]), header, header.base_offset, 2**62)
+        for offset, count in batch.runs:
+            extend(runs, offset, count)
+        passed += batch.passed or ()
+        for newest, count in batch.by_source or ((batch.max_timestamp, batch.count),):
+            note_time(by_source, newest, count)
+    made = reframer.finish()
+    first, last = batches[0], batches[-1]
+    merged = OutBatch(
+        memoryview(made.batch), tuple(runs), made.record_count, first.first_offset, last.next_offset
+    )
+    merged.passed = passed or None
+    merged.path = max(Path.REFRAMED, *(batch.path for batch in batches))
+    merged.first_timestamp = first.first_timestamp
+    merged.max_timestamp = max(batch.max_timestamp for batch in batches)
+    merged.by_source = tuple(by_source)
+    merged.payload_bytes = made.payload_bytes
+    merged.source_batches = sum(batch.source_batches for batch in batches)
+    merged.source_bytes = sum(batch.source_bytes for batch in batches)
+    merged.appended = AppendSpan(
+        min(batch.appended.since_ms for batch in batches), max(batch.appended.until_ms for batch in batches)
+    )
+    merged.began_at, merged.fetched_at = first.began_at, first.fetched_at
+    return merged

@@ -1,0 +1,365 @@
+"""Writing to a distant broker whose window limits each connection: more connections for one partition.
+
+`write_order` explains how the order is kept. Each connection carries a batch of one partition, merged from
+whatever waits, without its end; batches of other partitions use it when no answer is pending on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.client.connection import Connection
+from mirror.client.produce_terms import produce_version, replication_ms
+from mirror.client.request import Request
+from mirror.errors import CorruptData, HeadraceError, TimedOut
+from mirror.lane.lane import Lane
+from mirror.lane.memory import ByteBudget, ReceiveBuffer
+from mirror.lane.merging import merge_waiting, next_size
+from mirror.lane.out_batch import OutBatch
+from mirror.protocol import produce
+from mirror.protocol.fetch_session import Place
+from mirror.replication.channels.produce_rules import ProduceListener
+from mirror.replication.channels.send_window import SendWindow
+from mirror.replication.channels.write_order import WriteOrder
+
+_log = logging.getLogger(__name__)
+
+_WITHHELD_BYTES: Final = 64
+_MOST_BYTES: Final = 1024 * 1024
+"""Size up to which batches are merged: larger ones would take the memory of several connections."""
+_MOST_CONNECTIONS: Final = 12
+"""For one partition. It writes at most one batch in each round trip; more connections would not be faster."""
+_MOST_IN_FLIGHT: Final = _MOST_CONNECTIONS + 1
+_MOST_OPENING: Final = 16
+_OPEN_RETRY_SECONDS: Final = 5.0
+_SUSPENDED_SECONDS: Final = 60.0
+"""Time without parallel writes after a request could not be completed in time, as the broker may lack memory
+for requests."""
+_UNUSED_SECONDS: Final = 30.0
+_ROLE: Final = "produce parallel"
+
+
+class _WriteConnection:
+    """A connection, its requests in order, and when it was last used."""
+
+    __slots__ = ("connection", "used_at", "writes")
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self.connection = connection
+        self.writes: deque[_Write] = deque()
+        self.used_at = now
+
+    def is_free_for(self, order: WriteOrder[_Write]) -> bool:
+        """Return whether a batch may begin: nothing is pending, or one whole request of its partition."""
+        if not self.writes:
+            return True
+        last = self.writes[-1]
+        return len(self.writes) == 1 and last.order is order and order.is_whole(last)
+
+
+class _Write:
+    """A request for one batch."""
+
+    __slots__ = ("lane", "order", "outgoing", "place", "request", "via")
+
+    def __init__(
+        self, lane: Lane, outgoing: OutBatch, order: WriteOrder[_Write], via: _WriteConnection, place: Place
+    ) -> None:
+        self.lane = lane
+        self.outgoing = outgoing
+        self.order = order
+        self.via = via
+        self.place = place
+        self.request: Request | None = None
+
+
+class ParallelWrites:
+    """Connections to one broker that send batches of a partition side by side.
+
+    `most`: maximum number of connections. `budget`: memory of the batches that are sent on them.
+    """
+
+    def __init__(
+        self, cluster: Cluster, broker: int, most: int, budget: ByteBudget, listener: ProduceListener
+    ) -> None:
+        self._cluster = cluster
+        self._broker = broker
+        self._most = most
+        self._budget = budget
+        self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
+        self._listener = listener
+        self._orders: dict[Lane, WriteOrder[_Write]] = {}
+        """Of the lanes that write here, until nothing of them waits or is unanswered."""
+        self._open: dict[int, _WriteConnection] = {}
+        self._opening: set[int] = set()
+        self._is_bound = self._is_pumping = self._is_closed = False
+        self._window_bytes = 1
+        self._suspended_until = 0.0
+
+    def watch(self, window: SendWindow, connection: Connection) -> None:
+        """Find out from a busy connection to the broker whether its window limits it."""
+        if self._is_bound:
+            return
+        limits = connection.send_limits()
+        self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
+        if self._is_bound:
+            self._window_bytes = max(limits.window_bytes, 1)
+            _log.info(
+                "%s: broker %d takes at most %d bytes per round trip (%.0f ms) from a connection:"
+                " writing with up to %d more",
+                self._cluster.name,
+                self._broker,
+                limits.window_bytes,
+                connection.round_trip() * 1000,
+                self._most,
+            )
+
+    def take(self, lane: Lane) -> bool:
+        """Return whether the lane's next batches are sent here, and send what may be sent now.
+
+        They are not sent before those on another connection are answered.
+        """
+        if lane not in self._orders:
+            if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
+                return False
+            if self._cluster.loop.now() < self._suspended_until:
+                return False
+            if lane.queue.in_flight:
+                return True  # the answers to these wake the lane
+            self._orders[lane] = WriteOrder()
+        self._pump_soon()
+        return True
+
+    def detach(self, lane: Lane) -> None:
+        """Forget the lane. Only a lane that has failed has batches in flight, and ignores their fate."""
+        order = self._orders.pop(lane, None)
+        if order is not None and order.requests:
+            self._cluster.loop.call_soon(partial(self._report, self._cut(order)))
+
+    def abandon(self, lanes: Iterable[Lane]) -> None:
+        """Give up the batches in flight of these lanes, which have lost their other connection."""
+        for lane in list(lanes):
+            order = self._orders.pop(lane, None)
+            if order is not None:
+                self._report(self._cut(order))
+        self._is_bound = bool(self._orders)
+
+    def close(self) -> None:
+        """Close all connections for good."""
+        self._is_closed = True
+        for via in list(self._open.values()):
+            via.connection.close()
+
+    def unanswered_since(self) -> float:
+        """Return the due time of the oldest outstanding response, infinity if there is none."""
+        return min([via.connection.unanswered_since for via in self._open.values()], default=inf)
+
+    def _is_worth_it(self, lane: Lane) -> bool:
+        """Return whether more waits than another connection carries in a round trip."""
+        return next_size(lane, self._most_bytes) >= self._window_bytes
+
+    def _pump_soon(self) -> None:
+        if not self._is_pumping:
+            self._is_pumping = True
+            self._cluster.loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Begin as many batches as are allowed now, one for each lane in turn."""
+        self._is_pumping = False
+        share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
+        is_suspended = self._cluster.loop.now() < self._suspended_until
+        active = [] if is_suspended else list(self._orders.items())
+        while active and not self._is_closed:
+            active = [
+                (lane, order)
+                for lane, order in active
+                if self._orders.get(lane) is order and self._begin(lane, order, share)
+            ]
+        for lane, order in list(self._orders.items()):
+            if not order.requests and (is_suspended or not self._is_worth_it(lane)):
+                self._return(lane)
+
+    def _return(self, lane: Lane) -> None:
+        """Return a lane, of which nothing is in flight, to its other connection."""
+        del self._orders[lane]
+        if lane.writer is not None:
+            lane.writer.wake(lane)
+
+    def _begin(self, lane: Lane, order: WriteOrder[_Write], share: int) -> bool:
+        """Begin the lane's next batch; return whether another one might follow."""
+        if order.is_broken or (order.requests and self._budget.free < self._most_bytes):
+            return False
+        if not lane.has_room(_MOST_IN_FLIGHT) or not self._is_worth_it(lane):
+            return False
+        used = len({id(write.via) for write in order.requests})
+        via = self._free_connection(order, is_full=used >= share)
+        if via is None:
+            self._open_more(share - used)
+            return False
+        merge_waiting(lane, self._most_bytes, self._budget)
+        try:
+            outgoing = lane.next_to_send(_MOST_IN_FLIGHT)
+        except Exception as error:  # noqa: BLE001 - the other lanes continue
+            self._listener.on_broken(lane, error)
+            return False
+        if outgoing is None:
+            return False
+        outgoing.charge_to(self._budget)
+        self._send(lane, outgoing, order, via)
+        self._complete_next(order)
+        return True
+
+    def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
+        """Return a connection for the next batch: one that carries a whole request of the same partition, or
+        another one unless the partition `is_full`."""
+        now, found = self._cluster.loop.now(), None
+        for via in self._open.values():
+            if not via.is_free_for(order) or not via.connection.is_open:
+                continue
+            wait = via.connection.throttled_until - now
+            if wait > 0:
+                self._cluster.loop.call_later(wait, self._pump_soon)
+            elif via.writes:
+                return via
+            elif not is_full:
+                found = found or via
+        return found
+
+    def _send(self, lane: Lane, outgoing: OutBatch, order: WriteOrder[_Write], via: _WriteConnection) -> None:
+        transactional_id = lane.ownership.transactional_id(lane.key)
+        version = produce_version(via.connection, in_transaction=transactional_id is not None)
+        by_id = version >= produce.BY_ID_FROM
+        topic = lane.progress.target_id if by_id else lane.spec.destination_topic.encode()
+        number, timeout = lane.key.partition.partition, self._cluster.timeout_seconds
+        buffers, size = produce.encode_request(
+            version, {topic: [(number, outgoing.batch)]}, replication_ms(timeout), transactional_id
+        )
+        write = _Write(lane, outgoing, order, via, (topic, number))
+        flexible = produce.is_flexible(version)
+        write.request = Request(
+            produce.API,
+            version,
+            flexible,
+            flexible,
+            buffers,
+            size,
+            timeout,
+            partial(self._on_answer, write, version),
+            partial(self._on_failure, write),
+            withheld_bytes=_WITHHELD_BYTES,
+        )
+        outgoing.sent_at = via.used_at = self._cluster.loop.now()
+        order.begin(write)
+        via.writes.append(write)
+        via.connection.send(write.request)
+
+    def _complete_next(self, order: WriteOrder[_Write]) -> None:
+        """Send the end of the first request, unless one is whole; give up if the lane sends no more."""
+        first = order.requests[0] if order.requests else None
+        if first is None or order.is_broken:
+            return
+        lane = first.lane
+        if not first.outgoing.outstanding or lane.queue.trouble is not None or not lane.may_drain:
+            if not order.is_whole(first):
+                self._report(self._cut(order))
+            return
+        write = order.complete_next()
+        if write is not None and write.request is not None:
+            write.via.connection.complete(write.request)
+
+    def _on_answer(self, write: _Write, version: int, body: memoryview, _slab: ReceiveBuffer) -> None:
+        response = produce.decode_response(version, body)
+        order, lane = write.order, write.lane
+        if [(answer.topic, answer.partition) for answer in response.partitions] != [write.place]:
+            raise CorruptData(
+                f"{self._cluster.name}: Produce response has another partition than the request"
+            )
+        if write in order.requests and not order.is_whole(write):
+            raise CorruptData(f"{self._cluster.name}: response to an incomplete Produce request")
+        (answer,) = response.partitions
+        write.via.writes.popleft()
+        write.via.connection.throttle(response.throttle_ms)
+        if answer.leader is not None:
+            hint = answer.leader
+            self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
+        order.answered(write)
+        if answer.error:
+            self._report(self._cut(order))
+        self._listener.on_answer(lane, write.outgoing, answer)
+        self._report(order.take_lost())
+        self._complete_next(order)
+        self._pump_soon()
+
+    def _on_failure(self, write: _Write, error: HeadraceError) -> None:
+        if write not in write.order.requests:
+            return
+        if isinstance(error, TimedOut) and not write.order.is_whole(write):
+            self._suspend(_SUSPENDED_SECONDS)
+        for other in write.order.lose(write):
+            other.via.connection.close()
+        self._report(write.order.take_lost())
+
+    def _cut(self, order: WriteOrder[_Write]) -> list[tuple[_Write, bool]]:
+        """Close the connections of all requests, and return these."""
+        taken = order.take_all()
+        for write, _ in taken:
+            write.via.connection.close()
+        return taken
+
+    def _report(self, lost: Iterable[tuple[_Write, bool]]) -> None:
+        for write, maybe_stored in lost:
+            self._listener.on_lost(write.lane, write.outgoing, maybe_stored=maybe_stored)
+
+    def _suspend(self, seconds: float) -> None:
+        self._suspended_until = max(self._suspended_until, self._cluster.loop.now() + seconds)
+
+    def _open_more(self, count: int) -> None:
+        room = min(self._most - len(self._open), _MOST_OPENING) - len(self._opening)
+        unused = (n for n in range(self._most) if n not in self._open and n not in self._opening)
+        for number in list(islice(unused, max(min(count - len(self._opening), room), 0))):
+            self._opening.add(number)
+            self._cluster.loop.spawn(self._connect(number))
+
+    async def _connect(self, number: int) -> None:
+        try:
+            connection = await self._cluster.connection(self._broker, f"{_ROLE} {number}")
+        except HeadraceError as error:
+            _log.debug("%s: no further connection: %s", self._cluster.name, error)
+            if not self._open:
+                self._suspend(_OPEN_RETRY_SECONDS)
+                for lane in [lane for lane, order in self._orders.items() if not order.requests]:
+                    self._return(lane)
+            return
+        finally:
+            self._opening.discard(number)
+        if self._is_closed:
+            connection.close()
+            return
+        via = self._open[number] = _WriteConnection(connection, self._cluster.loop.now())
+        connection.on_close = partial(self._on_close, number, via)
+        self._close_unused_later(number, via)
+        self._pump_soon()
+
+    def _on_close(self, number: int, via: _WriteConnection, error: HeadraceError) -> None:
+        if self._open.get(number) is via:
+            del self._open[number]
+            _log.debug("%s: connection for parallel writes closed: %s", self._cluster.name, error)
+            self._pump_soon()
+
+    def _close_unused_later(self, number: int, via: _WriteConnection) -> None:
+        def check() -> None:
+            if self._open.get(number) is not via:
+                return
+            if not via.writes and self._cluster.loop.now() - via.used_at >= _UNUSED_SECONDS:
+                via.connection.close()
+            else:
+                self._close_unused_later(number, via)
+
+        self._cluster.loop.call_later(_UNUSED_SECONDS, check)

@@ -1,0 +1,245 @@
+"""Writing one partition on several connections to a distant broker, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, HandledRequest, Throttle
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.server import Peer
+
+PRODUCE = 0
+ROUND_TRIP = 0.1
+IN_BATCH = 50
+RECORDS = 200 * IN_BATCH
+OPTIONS = {
+    "buffer_bytes": 400_000,
+    "fetch_bytes": 40_000,
+    "write_connections": 24,
+    "write_ahead_bytes": 48_000,
+}
+
+
+@pytest.fixture
+def fakes() -> Iterator[MirroredFakes]:
+    distant = MirroredFakes(1, options=OPTIONS)
+    distant.network.round_trip = ROUND_TRIP
+    distant.network.window_bytes = 400
+    distant.target.pace = lambda: (ROUND_TRIP / 2, ROUND_TRIP / 2)
+    yield distant
+    distant.close()
+
+
+def backlog(fakes: MirroredFakes, partitions: int = 1, *, codec: int = 0) -> None:
+    fakes.make_topic("t", partitions, replication=1)
+    for number in range(partitions):
+        for first in range(0, RECORDS, IN_BATCH):
+            fakes.write("t", first, IN_BATCH, number, codec=codec)
+
+
+def produced(fakes: MirroredFakes) -> list[HandledRequest]:
+    """Return the produce requests for records of lanes."""
+    requests = [one for one in fakes.target.server.requests if one.api == PRODUCE]
+    return [
+        one for one in requests if one.message.topic_data[0].topic_id == fakes.target.topics["t"].identity
+    ]
+
+
+def connections(fakes: MirroredFakes) -> int:
+    """Return the number of connections that carried records of lanes."""
+    return len({one.connection for one in produced(fakes)})
+
+
+def is_any_incomplete(fakes: MirroredFakes) -> bool:
+    """Return whether a broker has a part of a request."""
+    peers = {cast(Peer, one.connection) for one in fakes.target.server.requests}
+    return any(peer.has_part and not peer.is_closed for peer in peers)
+
+
+def run_until_parallel(fakes: MirroredFakes, count: int = 4) -> None:
+    fakes.run_until(lambda: connections(fakes) >= count, "it writes on several connections")
+
+
+def finish(fakes: MirroredFakes, partitions: int = 1) -> None:
+    for number in range(partitions):
+        fakes.run_to("t", RECORDS, number)
+    fakes.check("t", partitions)
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_partition_is_written_on_several_connections(
+    fakes: MirroredFakes, partitions: int, guarantee: Guarantee
+) -> None:
+    backlog(fakes, partitions)
+    fakes.start("t", partitions, policy=CopyPolicy(guarantee=guarantee))
+    finish(fakes, partitions)
+    assert connections(fakes) > 2 * partitions
+
+
+def test_nothing_is_written_side_by_side_if_no_window_limits_it(fakes: MirroredFakes) -> None:
+    fakes.network.window_bytes = 0
+    backlog(fakes)
+    fakes.start("t")
+    finish(fakes)
+    assert connections(fakes) == 1
+
+
+def test_nothing_is_written_side_by_side_to_a_broker_nearby(fakes: MirroredFakes) -> None:
+    fakes.network.round_trip = 0.0005
+    backlog(fakes)
+    fakes.start("t")
+    finish(fakes)
+    assert connections(fakes) == 1
+
+
+def test_what_waits_is_merged(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    finish(fakes)
+    assert len(produced(fakes)) < RECORDS / IN_BATCH / 2
+
+
+def test_compressed_batches_stay_as_they_are(fakes: MirroredFakes) -> None:
+    backlog(fakes, codec=1)
+    fakes.start("t")
+    finish(fakes)
+    assert len(produced(fakes)) == RECORDS / IN_BATCH
+
+
+def test_at_most_one_whole_request_of_a_partition_is_at_the_broker(fakes: MirroredFakes) -> None:
+    """Otherwise one may overtake another: here every second one takes longer."""
+    backlog(fakes)
+    fakes.start("t")
+    run_until_parallel(fakes)
+    before = len(produced(fakes))
+    slow = iter(range(1_000_000))
+    fakes.target.pace = lambda: (0.15 * (next(slow) % 2), 0.01)
+    fakes.run(2.0)
+    assert len(produced(fakes)) > before
+    assert not [one for one in fakes.target.server.requests if any(one.faults)]
+    finish(fakes)
+    log = fakes.target.log("t", 0)
+    assert len(log.batches) == len(produced(fakes)), "no request was refused or repeated"
+
+
+FAULTS: list[Fault] = [
+    Drop(),
+    Drop(applied=True),
+    Cut(30),
+    Delay(3.0),
+    Delay(3.0, applied=True),
+    Delay(40.0),
+    Throttle(700),
+    Code(3),
+    Code(6),
+    Code(7),
+    Code(7, applied=True),
+    Code(2),
+    Code(19),
+    Code(45),
+]
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_repeats_and_loses_no_record(
+    fakes: MirroredFakes, fault: Fault, guarantee: Guarantee
+) -> None:
+    backlog(fakes)
+    fakes.start("t", policy=CopyPolicy(guarantee=guarantee))
+    run_until_parallel(fakes)
+    for _ in range(3):
+        fakes.target.faults.plant(PRODUCE, fault)
+        fakes.run(0.4)
+    fakes.run_to("t", RECORDS)
+    if guarantee is Guarantee.AT_LEAST_ONCE:
+        assert set(fakes.numbers("t")) == set(range(RECORDS))
+    else:
+        fakes.check("t")
+
+
+def test_after_a_cut_only_the_whole_request_is_in_doubt(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    run_until_parallel(fakes)
+    fakes.run_until(lambda: fakes.lane("t").queue.in_flight > 3, "several are in flight")
+    fakes.target.server.drop_connections(1)
+    fakes.run_until(lambda: not fakes.lane("t").queue.in_flight, "all are lost")
+    assert len([batch for batch in fakes.lane("t").queue.batches() if batch.maybe_stored]) == 1
+    finish(fakes)
+
+
+def test_one_broken_connection_gives_up_those_behind_it_only(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    run_until_parallel(fakes)
+    fakes.run_until(lambda: fakes.lane("t").queue.in_flight > 3, "several are in flight")
+    peers = {one.connection for one in produced(fakes)}
+    cast(Peer, next(iter(peers))).close()
+    finish(fakes)
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_an_engine_that_ends_between_two_requests_leaves_a_prefix(
+    fakes: MirroredFakes, guarantee: Guarantee
+) -> None:
+    policy = CopyPolicy(guarantee=guarantee)
+    backlog(fakes)
+    fakes.start("t", policy=policy)
+    run_until_parallel(fakes)
+    for _ in range(3):
+        fakes.run(0.35)
+        fakes.restart("t", policy=policy)
+    fakes.run_to("t", RECORDS)
+    if guarantee is Guarantee.AT_LEAST_ONCE:
+        assert set(fakes.numbers("t")) == set(range(RECORDS))
+    else:
+        fakes.check_contents("t")
+
+
+def test_a_request_that_cannot_be_completed_frees_the_memory_of_the_broker(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    run_until_parallel(fakes)
+    fakes.target.faults.plant(PRODUCE, Delay(25.0))
+    fakes.run(0.5)
+    assert fakes.lane("t").queue.in_flight > 1
+    assert is_any_incomplete(fakes)
+    fakes.run(15.0)
+    assert not is_any_incomplete(fakes)
+    finish(fakes)
+
+
+def test_memory_comes_back(fakes: MirroredFakes) -> None:
+    backlog(fakes, 3)
+    fakes.start("t", 3)
+    run_until_parallel(fakes)
+    fakes.target.server.drop_connections(1)
+    finish(fakes, 3)
+    fakes.stop()
+    assert fakes.context.write_budget.used == 0
+
+
+def test_connections_without_use_are_closed(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    finish(fakes)
+    fakes.run(90.0)
+    used = {one.connection for one in produced(fakes)}
+    assert len([one for one in used if not cast(Peer, one).is_closed]) <= 1
+
+
+def test_records_after_the_backlog_follow_in_order(fakes: MirroredFakes) -> None:
+    backlog(fakes)
+    fakes.start("t")
+    run_until_parallel(fakes)
+    for first in range(RECORDS, RECORDS + 100, 5):
+        fakes.write("t", first, 5)
+        fakes.run(0.05)
+    fakes.run_to("t", RECORDS + 100)
+    fakes.check("t")
