@@ -39,8 +39,8 @@ _FAR: Final = {
     "partition_fetch_bytes": 300,
     "read_connections": 6,
     "read_ahead_bytes": 9_600,
-    "write_connections": 12,
-    "write_ahead_bytes": 6_400,
+    "write_connections": 18,
+    "write_ahead_bytes": 4_000,
     "lane_buffer_bytes": 2_000,
 }
 """Limits with which small backlogs are read ahead, and written on several connections."""
@@ -48,7 +48,11 @@ _WINDOW_BYTES: Final = 200
 _FAR_PACE: Final = 0.1
 """Longest transit time to and from a distant destination, so that a backlog takes a while."""
 _ROUND_TRIP_SECONDS: Final = 0.05
-_BACKLOG_BATCHES: Final = 100
+_BACKLOG_BATCHES: Final = 150
+_PRODUCE: Final = 0
+_WRITER: Final = slice(43, 53)
+"""Place of producer id and epoch in a batch."""
+_NO_WRITER: Final = b"\xff" * 10
 _AWAKE_SECONDS: Final = 0.5
 """Time that a frozen engine runs after it wakes, until its process notices the expired lease."""
 _PATIENCE_SECONDS: Final = 400.0
@@ -94,7 +98,7 @@ class Simulation:
             network, pace = self.fakes.network, max(plan.pace, _FAR_PACE)
             network.round_trip, network.window_bytes = _ROUND_TRIP_SECONDS, _WINDOW_BYTES
             network.room = self._random.randrange(200, 2_000)
-            self.fakes.target.pace = lambda: (self._random.uniform(0, pace), self._random.uniform(0, pace))
+            self.fakes.target.pace = lambda: self._far_pace(pace)
             for number in range(plan.partitions):
                 for _ in range(_BACKLOG_BATCHES):
                     self._write(number, 1 + self._random.randrange(4))
@@ -178,6 +182,19 @@ class Simulation:
 
     def _pace(self) -> tuple[float, float]:
         return self._random.uniform(0, self.plan.pace), self._random.uniform(0, self.plan.pace)
+
+    def _far_pace(self, pace: float) -> tuple[float, float]:
+        """Return the transit times of a request, and check that no other one can overtake it."""
+        writers = [
+            (topic.topic_id or topic.name, part.index, bytes(part.records or b"")[_WRITER])
+            for request in self.fakes.target.server.under_way()
+            if request.api == _PRODUCE
+            for topic in request.message.topic_data
+            for part in topic.partition_data
+        ]
+        ours = [writer for writer in writers if writer[2] not in (_NO_WRITER, b"")]
+        assert len(set(ours)) == len(ours), "two whole requests of a partition are at the broker"
+        return self._random.uniform(0, pace), self._random.uniform(0, pace)
 
     def _happen(self, event: Event) -> None:
         cluster = self.fakes.source if event.on_source else self.fakes.target

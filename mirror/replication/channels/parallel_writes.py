@@ -101,6 +101,7 @@ class ParallelWrites:
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_closed = False
         self._window_bytes = 1
+        """Largest window that the broker has offered."""
         self._suspended_until = 0.0
 
     def watch(self, window: SendWindow, connection: Connection) -> None:
@@ -108,15 +109,15 @@ class ParallelWrites:
         if self._is_bound:
             return
         limits = connection.send_limits()
+        self._window_bytes = max(self._window_bytes, limits.window_bytes)
         self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
-            self._window_bytes = max(limits.window_bytes, 1)
             _log.info(
                 "%s: broker %d takes at most %d bytes per round trip (%.0f ms) from a connection:"
                 " writing with up to %d more",
                 self._cluster.name,
                 self._broker,
-                limits.window_bytes,
+                self._window_bytes,
                 connection.round_trip() * 1000,
                 self._most,
             )

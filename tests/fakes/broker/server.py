@@ -17,7 +17,7 @@ from typing import Any, Final
 from tests.fakes.broker.faults import Announce, Cut, Delay, Drop, Edit, HandledRequest, Hold, Run, Throttle
 from tests.fakes.broker.handlers import table
 from tests.fakes.broker.handlers.entry import NO_ANSWER
-from tests.fakes.broker.memory import MemorySelector, Network
+from tests.fakes.broker.memory import MemorySelector, MemorySocket, Network
 from tests.fakes.broker.state import Broker, ClusterState
 
 _FETCH: Final = 1
@@ -41,6 +41,12 @@ class Peer:
         self._correlation = 0
         self._is_ending = False
         self.is_closed = False
+
+    @property
+    def under_way(self) -> HandledRequest | None:
+        """Request that is being handled, if its client is still connected."""
+        is_left = isinstance(self._socket, MemorySocket) and self._socket.is_ended
+        return None if self.is_closed or is_left else self._under_way
 
     @property
     def has_part(self) -> bool:
@@ -221,6 +227,10 @@ class Server:
     def newest(self, api: int) -> int:
         """Return the highest version of a request that the brokers support."""
         return self.state.newest_versions.get(api, table.HANDLERS[api].versions[1])
+
+    def under_way(self) -> list[HandledRequest]:
+        """Return the requests that are being handled for connected clients."""
+        return [request for peer in self._peers if (request := peer.under_way) is not None]
 
     def listen(self, node: int, rack: str | None) -> Broker:
         """Start a broker on a free port of the loopback interface."""
