@@ -16,7 +16,8 @@ from bench.mirror.rig.clusters import Topics
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import CONTROL, Cluster
-from mirror.client.connection import Connection, Request
+from mirror.client.connection import Connection
+from mirror.client.request import Request
 from mirror.client.event_loop import Promise
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.identifiers import ClusterRef

@@ -135,6 +135,10 @@ class ParallelWrites:
             if lane.queue.in_flight:
                 return True  # the answers to these wake the lane
             self._orders[lane] = WriteOrder()
+        if self._budget.free >= self._budget.limit // 2:
+            for item in lane.queue.unsent:  # a batch that waits would keep the whole response in memory
+                if isinstance(item, OutBatch):
+                    item.charge_to(self._budget)
         self._pump_soon()
         return True
 
