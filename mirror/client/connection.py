@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.reachability import PATIENCE_SECONDS, SLOWEST_LINK, Promptness
 from mirror.client.request import Request, split_end, unusable_response
-from mirror.client.transport import MOST_BUFFERS, NO_LIMITS, Buffer, SendLimits, Transport
+from mirror.client.transport import MOST_BUFFERS, Buffer, Transport
 from mirror.errors import (
     CorruptData,
     HeadraceError,
@@ -44,8 +44,7 @@ _MOST_READS: Final = 64
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
 _WITHHELD_SECONDS: Final = 10.0
-"""Time after which an incomplete request closes the connection: it uses memory of the broker, which may be
-all that it has for requests (`queued.max.request.bytes`)."""
+"""Time after which an incomplete request, which uses memory of the broker, closes the connection."""
 
 
 class Connection:
@@ -78,8 +77,7 @@ class Connection:
         self._client_id = client_id.encode()
         self._pending: deque[tuple[int, float, Request]] = deque()
         self._unsent: deque[Buffer] = deque()
-        self._withheld: list[Buffer] = []
-        """End of an incomplete request, and everything behind it."""
+        self._withheld: list[Buffer] = []  # the end of an incomplete request, and what is behind it
         self._withheld_from = 0.0
         self._correlation = 0
         self._scratch = bytearray(_SCRATCH_BYTES)
@@ -236,9 +234,9 @@ class Connection:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
         return self._transport.round_trip() if self.failure is None else 0.0
 
-    def send_limits(self) -> SendLimits:
-        """Return what has limited sending so far."""
-        return self._transport.send_limits() if self.failure is None else NO_LIMITS
+    def tcp_info(self, size: int) -> bytes:
+        """Return that many bytes of the kernel's `struct tcp_info`; none if it has fewer."""
+        return self._transport.tcp_info(size) if self.failure is None else b""
 
     @property
     def answered_at(self) -> float:

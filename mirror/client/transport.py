@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from ipaddress import ip_address
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from mirror.bulkheads import settle
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
@@ -33,25 +33,8 @@ Buffer = bytes | bytearray | memoryview
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
 """Place of `tcpi_min_rtt`, in microseconds, in `struct tcp_info` of Linux (include/uapi/linux/tcp.h)."""
-_SEND_AT: Final = 168
-"""Place of `tcpi_busy_time` and `tcpi_rwnd_limited`, in microseconds."""
-_WINDOW_AT: Final = 228
-"""Place of `tcpi_snd_wnd`, in bytes (since Linux 5.4)."""
 _MICROSECONDS: Final = struct.Struct("=I")
-_SEND_TIMES: Final = struct.Struct("=QQ")
 _NOT_MEASURED: Final = 2**32 - 1
-
-
-class SendLimits(NamedTuple):
-    """Kernel's figures of a connection since its start: seconds with data to send, those of them during which
-    the window of the receiver was full, and that window in bytes. All 0 if unknown."""
-
-    busy: float
-    window_limited: float
-    window_bytes: int
-
-
-NO_LIMITS: Final = SendLimits(0.0, 0.0, 0)
 
 
 class Transport:
@@ -76,24 +59,14 @@ class Transport:
 
     def round_trip(self) -> float:
         """Return the shortest round trip in seconds that the kernel has measured; 0 if it does not tell."""
-        if not _HAS_TCP_INFO:
-            return 0.0
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT_AT + _MICROSECONDS.size)
-        if len(info) < _MIN_RTT_AT + _MICROSECONDS.size:
-            return 0.0
-        microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0]
+        info = self.tcp_info(_MIN_RTT_AT + _MICROSECONDS.size)
+        microseconds: int = _MICROSECONDS.unpack_from(info, _MIN_RTT_AT)[0] if info else _NOT_MEASURED
         return microseconds / 1e6 if microseconds != _NOT_MEASURED else 0.0
 
-    def send_limits(self) -> SendLimits:
-        """Return what has limited sending so far."""
-        if not _HAS_TCP_INFO:
-            return NO_LIMITS
-        size = _WINDOW_AT + _MICROSECONDS.size
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
-        if len(info) < size:
-            return NO_LIMITS
-        busy, limited = _SEND_TIMES.unpack_from(info, _SEND_AT)
-        return SendLimits(busy / 1e6, limited / 1e6, _MICROSECONDS.unpack_from(info, _WINDOW_AT)[0])
+    def tcp_info(self, size: int) -> bytes:
+        """Return that many bytes of the kernel's `struct tcp_info`; none if it has fewer."""
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size) if _HAS_TCP_INFO else b""
+        return info if len(info) == size else b""
 
     def send(self, buffers: Sequence[Buffer]) -> int:
         """Return the number of bytes sent; 0 if the socket is not writable. Raises OSError."""

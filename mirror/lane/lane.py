@@ -5,10 +5,10 @@
 A lane has four parts, each with its own state: `read`, `queue`, `ownership` and `progress`, and a lifecycle.
 The methods here are the steps that concern several parts.
 
-Invariants: batches are sent in source order with consecutive sequences; at most five are in flight (more
-only if the broker cannot act on them yet, see `replication/channels/write_order.py`), one until the
-destination has accepted the first of an identity (brokers accept any first sequence of an unknown producer,
-so a second batch could overtake a failed first); the ledger covers acknowledged items without gaps.
+Invariants: batches are sent in source order with consecutive sequences; at most five are in flight (others
+only as incomplete requests), one until the destination has accepted the first of an identity (brokers accept
+any first sequence of an unknown producer, so a second batch could overtake a failed first); the ledger covers
+acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Lane:
         return self.has_room(MOST_IN_FLIGHT)
 
     def has_room(self, most: int) -> bool:
-        """Return whether another batch may be in flight if `most` may be."""
+        """Return whether fewer than `most` batches, or than may be, are in flight."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False
@@ -291,10 +291,7 @@ class Lane:
         self.dirty = True
 
     def next_to_send(self, most: int = MOST_IN_FLIGHT) -> OutBatch | None:
-        """Return the next batch, stamped with our identity, or None if there is none or `most` are in flight.
-
-        A resent batch is unchanged.
-        """
+        """Return the next batch, stamped with our identity, or None. A resent batch is unchanged."""
         queue, identity = self.queue, self.ownership.identity
         if identity is None or not self.has_room(most):
             return None

@@ -19,6 +19,21 @@ _PLAIN: Final = TRANSACTIONAL
 decompressed and compressed again, which costs more than it gains."""
 
 
+def move(batch: OutBatch, budget: ByteBudget) -> None:
+    """Move a batch to the memory of `budget`."""
+    if batch.slab is not None:
+        batch.detach(budget)
+    elif batch.budget is not None and batch.budget is not budget:
+        batch.budget.give(len(batch.batch))
+        batch.charge(budget)
+
+
+def bytes_sent_from(budget: ByteBudget, lane: Lane) -> int:
+    """Return the size of the lane's batches in flight whose memory is that of `budget`."""
+    sent = [item for item in lane.queue.sent if isinstance(item, OutBatch) and item.outstanding]
+    return sum([len(item.batch) for item in sent if item.budget is budget])
+
+
 def next_size(lane: Lane, most_bytes: int) -> int:
     """Return the approximate size of the next batch to send after `merge_waiting`, 0 if none waits."""
     unsent, rules = lane.queue.unsent, lane.read.rules

@@ -123,14 +123,6 @@ class OutBatch:
             self.charge(budget)
             slab.release()
 
-    def charge_to(self, budget: ByteBudget) -> None:
-        """Move the batch to the memory of `budget`."""
-        if self.slab is not None:
-            self.detach(budget)
-        elif self.budget is not None and self.budget is not budget:
-            self.budget.give(len(self.batch))
-            self.charge(budget)
-
     def forget(self) -> None:
         """Ignore the response; frees the batch now, or when the response arrives if it is outstanding."""
         if self.outstanding:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirror.lane.ledger import SkippedOffsets
-from mirror.lane.memory import ByteBudget
 from mirror.lane.out_batch import Item, OutBatch, RejectedBatch
 
 
@@ -70,11 +69,6 @@ class LaneQueue:
     def is_ambiguous(self) -> bool:
         """Return whether the destination may have batches that are not acknowledged."""
         return any(batch.maybe_stored for batch in self.batches())
-
-    def bytes_sent_from(self, budget: ByteBudget) -> int:
-        """Return the size of the batches in flight whose memory is that of `budget`."""
-        sent = [item for item in self.sent if isinstance(item, OutBatch) and item.outstanding]
-        return sum(len(item.batch) for item in sent if item.budget is budget)
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
         """Record a rejection or a lost response. Once `maybe_stored`, a batch stays so, even if refused."""

@@ -21,12 +21,12 @@ from mirror.client.request import Request
 from mirror.errors import CorruptData, HeadraceError, TimedOut
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
-from mirror.lane.merging import merge_waiting, next_size
+from mirror.lane.merging import merge_waiting, move, next_size
 from mirror.lane.out_batch import OutBatch
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.replication.channels.produce_rules import ProduceListener
-from mirror.replication.channels.send_window import SendWindow
+from mirror.replication.channels.send_window import INFO_BYTES, SendLimits, SendWindow
 from mirror.replication.channels.write_order import WriteOrder
 
 _log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class ParallelWrites:
         """Find out from a busy connection to the broker whether its window limits it."""
         if self._is_bound:
             return
-        limits = connection.send_limits()
+        limits = SendLimits.of(connection.tcp_info(INFO_BYTES))
         self._window_bytes = max(self._window_bytes, limits.window_bytes)
         self._is_bound = window.note(limits, self._cluster.loop.now(), connection.round_trip())
         if self._is_bound:
@@ -138,7 +138,7 @@ class ParallelWrites:
         if self._budget.free >= self._budget.limit // 2:
             for item in lane.queue.unsent:  # a batch that waits would keep the whole response in memory
                 if isinstance(item, OutBatch):
-                    item.charge_to(self._budget)
+                    move(item, self._budget)
         self._pump_soon()
         return True
 
@@ -216,7 +216,7 @@ class ParallelWrites:
             return False
         if outgoing is None:
             return False
-        outgoing.charge_to(self._budget)
+        move(outgoing, self._budget)
         self._send(lane, outgoing, order, via)
         self._complete_next(order)
         return True
@@ -368,3 +368,27 @@ class ParallelWrites:
                 self._close_unused_later(number, via)
 
         self._cluster.loop.call_later(_UNUSED_SECONDS, check)
+
+
+class DistantBrokers:
+    """Parallel writes to the distant brokers of a cluster. Parameters as for `ParallelWrites`."""
+
+    def __init__(self, cluster: Cluster, most: int, budget: ByteBudget, listener: ProduceListener) -> None:
+        self._cluster = cluster
+        self._most = most
+        self._budget = budget
+        self._listener = listener
+        self._known: dict[int, ParallelWrites] = {}
+
+    def writes(self, broker: int) -> ParallelWrites:
+        """Return those of a broker."""
+        known = self._known.get(broker)
+        if known is None:
+            known = ParallelWrites(self._cluster, broker, self._most, self._budget, self._listener)
+            self._known[broker] = known
+        return known
+
+    def close(self) -> None:
+        """Close all connections."""
+        for known in self._known.values():
+            known.close()

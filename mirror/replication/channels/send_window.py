@@ -6,15 +6,39 @@ is 100 KB) never opens its window further; otherwise the kernel does so within s
 
 from __future__ import annotations
 
-from typing import Final
-
-from mirror.client.transport import SendLimits
+import struct
+from typing import Final, NamedTuple
 
 _MEASURE_SECONDS: Final = 0.5
 _MEASURE_ROUND_TRIPS: Final = 8
 """Time in which a kernel that sizes the window itself has opened it."""
 _SHARE: Final = 0.5
 """Share of the time with data to send during which a full window limits the connection."""
+_SEND_AT: Final = 168
+"""Place of `tcpi_busy_time` and `tcpi_rwnd_limited`, in microseconds, in `struct tcp_info` of Linux."""
+_WINDOW_AT: Final = 228
+"""Place of `tcpi_snd_wnd`, in bytes (since Linux 5.4)."""
+_TIMES: Final = struct.Struct("=QQ")
+_BYTES: Final = struct.Struct("=I")
+INFO_BYTES: Final = _WINDOW_AT + _BYTES.size
+"""Size of the part of that structure which is read here."""
+
+
+class SendLimits(NamedTuple):
+    """Kernel's figures of a connection since its start: seconds with data to send, those of them during which
+    the window of the receiver was full, and that window in bytes. All 0 if unknown."""
+
+    busy: float = 0.0
+    window_limited: float = 0.0
+    window_bytes: int = 0
+
+    @classmethod
+    def of(cls, tcp_info: bytes) -> SendLimits:
+        """Return the figures in the first `INFO_BYTES` of `struct tcp_info`; unknown ones if it is empty."""
+        if not tcp_info:
+            return cls()
+        busy, limited = _TIMES.unpack_from(tcp_info, _SEND_AT)
+        return cls(busy / 1e6, limited / 1e6, _BYTES.unpack_from(tcp_info, _WINDOW_AT)[0])
 
 
 class SendWindow:
@@ -24,7 +48,7 @@ class SendWindow:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._before = SendLimits(0.0, 0.0, 0)
+        self._before = SendLimits()
 
     def note(self, limits: SendLimits, now: float, round_trip: float) -> bool:
         """Note the kernel's figures, and return whether the window limited the connection most recently.

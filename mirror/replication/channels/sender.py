@@ -29,7 +29,7 @@ from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
 from mirror.protocol.produce import Batch
 from mirror.replication.channels.leaders import LeaderSearch
-from mirror.replication.channels.parallel_writes import ParallelWrites
+from mirror.replication.channels.parallel_writes import DistantBrokers, ParallelWrites
 from mirror.replication.channels.produce_rules import ProduceListener
 from mirror.replication.channels.send_window import SendWindow
 from mirror.replication.options import CopyingOptions
@@ -275,7 +275,7 @@ class ProduceChannel:
         connection.on_close = self._on_close
         self._connection = connection
         if self._role != SLOW_ROLE and connection.round_trip() >= FAR_SECONDS:
-            self._parallel, self._window = self._sink.parallel(self.broker), SendWindow()
+            self._parallel, self._window = self._sink.distant.writes(self.broker), SendWindow()
         for lane in list(self._lanes):
             self._is_writable(lane)
         self._pump_soon()
@@ -306,10 +306,8 @@ class Sender:
     ) -> None:
         self.cluster = cluster
         self.listener = listener
-        self._budget = budget
-        """Memory of batches that are sent side by side."""
-        self._parallel: dict[int, ParallelWrites] = {}
         self._settings = settings
+        self.distant = DistantBrokers(cluster, settings.write_connections, budget, listener)
         self._channels: dict[int, list[ProduceChannel]] = {}
         """Channels by broker: the one for slow partitions first."""
         self._search = LeaderSearch(
@@ -343,16 +341,6 @@ class Sender:
             channels.append(found)
         return found
 
-    def parallel(self, broker: int) -> ParallelWrites:
-        """Return the connections of a distant broker that send batches of a partition side by side."""
-        known = self._parallel.get(broker)
-        if known is None:
-            known = ParallelWrites(
-                self.cluster, broker, self._settings.write_connections, self._budget, self.listener
-            )
-            self._parallel[broker] = known
-        return known
-
     def _is_far(self, broker: int) -> bool:
         return self.cluster.round_trip(broker) >= FAR_SECONDS
 
@@ -384,5 +372,4 @@ class Sender:
         for channels in self._channels.values():
             for channel in channels:
                 channel.close()
-        for parallel in self._parallel.values():
-            parallel.close()
+        self.distant.close()

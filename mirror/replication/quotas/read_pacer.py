@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Final
 
 from mirror.lane.lane import Lane
+from mirror.lane.merging import bytes_sent_from
 from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
@@ -58,7 +59,7 @@ class ReadPacer:
     def _holds_more(self, lane: Lane, most: int) -> bool:
         """Return whether the lane holds more bytes, apart from those on their way to a distant broker."""
         size = lane.queue.bytes_in_hand
-        return size > most and size - lane.queue.bytes_sent_from(self._context.write_budget) > most
+        return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:
         """Retry after a moment because the response was of no use."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.client.transport import NO_LIMITS, SendLimits
-from mirror.replication.channels.send_window import SendWindow
+from mirror.replication.channels.send_window import SendLimits, SendWindow
 
 
 def is_limited(busy: float, limited: float, round_trip: float = 0.1, seconds: float = 10.0) -> bool:
@@ -34,4 +33,4 @@ def test_a_window_that_opens_within_some_round_trips_does_not() -> None:
 
 def test_unknown_figures_say_nothing() -> None:
     window = SendWindow()
-    assert not any(window.note(NO_LIMITS, step * 0.1, 0.1) for step in range(100))
+    assert not any(window.note(SendLimits.of(b""), step * 0.1, 0.1) for step in range(100))
