@@ -140,7 +140,7 @@ class Connection:
     def complete(self, request: Request) -> None:
         """Send the end of an incomplete request, the only one of the connection."""
         request.withheld_bytes = 0  # it may be queued behind an authentication
-        if self._withheld and any(one is request for _, _, one in self._pending):
+        if self._withheld and any(sent is request for _, _, sent in self._pending):
             withheld, self._withheld = self._withheld, []
             now = self._loop.now()
             self._put_off(lambda since: now if since == inf else since)

@@ -130,7 +130,7 @@ class Lane:
         return self.has_room(MOST_IN_FLIGHT)
 
     def has_room(self, most: int) -> bool:
-        """Return whether fewer than `most` batches, or than may be, are in flight."""
+        """Return whether another batch may be in flight if `most` of an accepted identity may be."""
         queue, ownership = self.queue, self.ownership
         if ownership.identity is None or queue.trouble is not None:
             return False

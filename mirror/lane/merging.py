@@ -15,8 +15,8 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Attributes of batches that are merged: uncompressed with create times. The others would have to be
-decompressed and compressed again, which costs more than it gains."""
+"""Attributes of batches that are merged: uncompressed, with create times. Compressed batches would have to be
+decompressed and compressed again."""
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
@@ -45,9 +45,9 @@ def next_size(lane: Lane, most_bytes: int) -> int:
 
 
 def merge_waiting(lane: Lane, most_bytes: int, budget: ByteBudget) -> None:
-    """Merge the first batches that wait to be sent, up to that size and the destination's limit.
+    """Merge the first waiting batches, up to `most_bytes` and the limit of the destination.
 
-    The result is charged to `budget`. Batches that were sent before stay as they are.
+    Charges the result to `budget`. Batches that were sent before remain unchanged.
     """
     rules, queue = lane.read.rules, lane.queue
     if rules.merge is None or queue.is_held:
@@ -84,10 +84,7 @@ def _run(items: Sequence[OutBatch | SkippedOffsets], most_bytes: int) -> list[Ou
 
 
 def merge(batches: Sequence[OutBatch]) -> OutBatch:
-    """Return one batch with the records of several uncompressed ones, which are unchanged.
-
-    Raises CorruptData if the records of one cannot be told apart.
-    """
+    """Return a batch with the records of several uncompressed batches. Raises CorruptData."""
     reframer = Reframer(0)
     runs: list[Run] = []
     passed: list[SkippedOffsets] = []

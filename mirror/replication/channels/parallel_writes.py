@@ -57,7 +57,7 @@ class _WriteConnection:
         self.used_at = now
 
     def is_free_for(self, order: WriteOrder[_Write]) -> bool:
-        """Return whether a batch may begin: nothing is pending, or one whole request of its partition."""
+        """Return whether a batch may begin: no request is pending except a whole one of its partition."""
         if not self.writes:
             return True
         last = self.writes[-1]
@@ -96,7 +96,7 @@ class ParallelWrites:
         self._most_bytes = min(_MOST_BYTES, budget.limit // 8)
         self._listener = listener
         self._orders: dict[Lane, WriteOrder[_Write]] = {}
-        """Of the lanes that write here, until nothing of them waits or is unanswered."""
+        """Unanswered requests by lane. A lane is removed when it has none and little waits."""
         self._open: dict[int, _WriteConnection] = {}
         self._opening: set[int] = set()
         self._is_bound = self._is_pumping = self._is_closed = False
@@ -123,9 +123,9 @@ class ParallelWrites:
             )
 
     def take(self, lane: Lane) -> bool:
-        """Return whether the lane's next batches are sent here, and send what may be sent now.
+        """Send the lane's next batches if its first connection would delay them; return whether it would.
 
-        They are not sent before those on another connection are answered.
+        Batches on the first connection are answered before.
         """
         if lane not in self._orders:
             if not self._is_bound or len(self._orders) >= self._most or not self._is_worth_it(lane):
@@ -192,7 +192,7 @@ class ParallelWrites:
                 self._return(lane)
 
     def _return(self, lane: Lane) -> None:
-        """Return a lane, of which nothing is in flight, to its other connection."""
+        """Return a lane without batches in flight to its first connection."""
         del self._orders[lane]
         if lane.writer is not None:
             lane.writer.wake(lane)
@@ -222,8 +222,8 @@ class ParallelWrites:
         return True
 
     def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
-        """Return a connection for the next batch: one that carries a whole request of the same partition, or
-        another one unless the partition `is_full`."""
+        """Return a connection for the next batch, None if there is none. `is_full`: only a connection that the
+        partition already uses."""
         now, found = self._cluster.loop.now(), None
         for via in self._open.values():
             if not via.is_free_for(order) or not via.connection.is_open:
@@ -381,7 +381,7 @@ class DistantBrokers:
         self._known: dict[int, ParallelWrites] = {}
 
     def writes(self, broker: int) -> ParallelWrites:
-        """Return those of a broker."""
+        """Return the parallel writes to a broker."""
         known = self._known.get(broker)
         if known is None:
             known = ParallelWrites(self._cluster, broker, self._most, self._budget, self._listener)

@@ -1,4 +1,4 @@
-"""What the parts of producing share: the receiver of results."""
+"""Receiver of produce results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the receive window of a broker limits a connection. Pure.
+"""Detection of connections that the receive window of a broker limits. Pure.
 
 A connection carries at most a window for each round trip. A broker with fixed socket buffers (Kafka's default
 is 100 KB) never opens its window further; otherwise the kernel does so within some round trips.
@@ -25,8 +25,8 @@ INFO_BYTES: Final = _WINDOW_AT + _BYTES.size
 
 
 class SendLimits(NamedTuple):
-    """Kernel's figures of a connection since its start: seconds with data to send, those of them during which
-    the window of the receiver was full, and that window in bytes. All 0 if unknown."""
+    """Seconds with data to send since the start of a connection, seconds thereof with a full window of the
+    receiver, and the size of the window. All 0 if unknown."""
 
     busy: float = 0.0
     window_limited: float = 0.0

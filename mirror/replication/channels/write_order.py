@@ -31,11 +31,11 @@ class WriteOrder(Generic[R]):
 
     def begin(self, request: R) -> None:
         """Add a request that is sent without its end."""
-        assert not self.is_broken, "a request could follow one that was given up"
+        assert not self.is_broken, "the order is broken"
         self.requests.append(request)
 
     def complete_next(self) -> R | None:
-        """Return the request whose end is to be sent now, None if there is none."""
+        """Mark the next request as whole and return it, for its end to be sent; None if it has to wait."""
         if self._is_first_whole or self.is_broken or not self.requests:
             return None
         self._is_first_whole = True
