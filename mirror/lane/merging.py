@@ -15,8 +15,8 @@ from mirror.protocol.batches.batch import HEADER_SIZE, TRANSACTIONAL, scan
 from mirror.protocol.batches.reframe import Reframer, Run, extend, note_time
 
 _PLAIN: Final = TRANSACTIONAL
-"""Attributes of batches that are merged: uncompressed, with create times. Compressed batches would have to be
-decompressed and compressed again."""
+"""Attributes of batches that are merged: uncompressed, with create times. Compressed batches would have to
+be decompressed and compressed again."""
 
 
 def move(batch: OutBatch, budget: ByteBudget) -> None:
