@@ -17,8 +17,8 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.client.cluster import CONTROL, Cluster
 from mirror.client.connection import Connection
-from mirror.client.request import Request
 from mirror.client.event_loop import Promise
+from mirror.client.request import Request
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.identifiers import ClusterRef
 from mirror.protocol import produce

@@ -222,8 +222,8 @@ class ParallelWrites:
         return True
 
     def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
-        """Return a connection for the next batch, None if there is none. `is_full`: only a connection that the
-        partition already uses."""
+        """Return a connection for the next batch, None if there is none. `is_full`: only one of those that
+        the partition uses."""
         now, found = self._cluster.loop.now(), None
         for via in self._open.values():
             if not via.is_free_for(order) or not via.connection.is_open:

@@ -20,8 +20,8 @@ from typing import Any, Final
 from bench.mirror.rig.loops.peer import HEAD
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.connection import Connection
-from mirror.client.request import Request
 from mirror.client.event_loop import Loop
+from mirror.client.request import Request
 from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
 from mirror.lane.memory import BufferPool, ByteBudget, ReceiveBuffer
