@@ -154,7 +154,8 @@ class ParallelWrites:
             order = self._orders.pop(lane, None)
             if order is not None:
                 self._report(self._cut(order))
-        self._is_bound = bool(self._orders)
+        if not self._orders:  # the broker may have restarted with other buffers
+            self._is_bound, self._window_bytes = False, 1
 
     def close(self) -> None:
         """Close all connections for good."""
@@ -228,12 +229,11 @@ class ParallelWrites:
         for via in self._open.values():
             if not via.is_free_for(order) or not via.connection.is_open:
                 continue
-            wait = via.connection.throttled_until - now
-            if wait > 0:
-                self._cluster.loop.call_later(wait, self._pump_soon)
-            elif via.writes:
+            if via.connection.throttled_until > now:
+                continue
+            if via.writes:
                 return via
-            elif not is_full:
+            if not is_full:
                 found = found or via
         return found
 
@@ -290,7 +290,9 @@ class ParallelWrites:
             raise CorruptData(f"{self._cluster.name}: response to an incomplete Produce request")
         (answer,) = response.partitions
         write.via.writes.popleft()
-        write.via.connection.throttle(response.throttle_ms)
+        if response.throttle_ms > 0:
+            write.via.connection.throttle(response.throttle_ms)
+            self._cluster.loop.call_later(response.throttle_ms / 1000, self._pump_soon)
         if answer.leader is not None:
             hint = answer.leader
             self._cluster.learn_leader(lane.target, hint.leader, hint.epoch, response.nodes)
