@@ -53,7 +53,7 @@ PER_BATCH: Final = (
     "mirror/lane/ledger",
     "mirror/lane/memory",
     "mirror/lane/offset_map",
-    "mirror/lane/merging",
+    "mirror/lane/batch_merge",
     "mirror/lane/out_batch",
     "mirror/lane/parts/observation",
     "mirror/lane/parts/ownership",

@@ -19,9 +19,9 @@ from mirror.client.connection import Connection
 from mirror.client.produce_terms import produce_version, replication_ms
 from mirror.client.request import Request
 from mirror.errors import CorruptData, HeadraceError, TimedOut
+from mirror.lane.batch_merge import merge_waiting, move, next_size
 from mirror.lane.lane import Lane
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
-from mirror.lane.merging import merge_waiting, move, next_size
 from mirror.lane.out_batch import OutBatch
 from mirror.protocol import produce
 from mirror.protocol.fetch_session import Place
@@ -179,6 +179,7 @@ class ParallelWrites:
     def _pump(self) -> None:
         """Begin as many batches as are allowed now, one for each lane in turn."""
         self._is_pumping = False
+        self._drop_closed()
         share = max(1, min(_MOST_CONNECTIONS, self._most // max(len(self._orders), 1)))
         is_suspended = self._cluster.loop.now() < self._suspended_until
         active = [] if is_suspended else list(self._orders.items())
@@ -209,18 +210,19 @@ class ParallelWrites:
         if via is None:
             self._open_more(share - used)
             return False
-        merge_waiting(lane, self._most_bytes, self._budget)
-        try:
-            outgoing = lane.next_to_send(_MOST_IN_FLIGHT)
-        except Exception as error:  # noqa: BLE001 - the other lanes continue
-            self._listener.on_broken(lane, error)
-            return False
+        outgoing = self._listener.attempt(lane, self._next_batch)
         if outgoing is None:
             return False
-        move(outgoing, self._budget)
         self._send(lane, outgoing, order, via)
         self._complete_next(order)
         return True
+
+    def _next_batch(self, lane: Lane) -> OutBatch | None:
+        merge_waiting(lane, self._most_bytes, self._budget)
+        outgoing = lane.next_to_send(_MOST_IN_FLIGHT)
+        if outgoing is not None:
+            move(outgoing, self._budget)
+        return outgoing
 
     def _free_connection(self, order: WriteOrder[_Write], *, is_full: bool) -> _WriteConnection | None:
         """Return a connection for the next batch, None if there is none. `is_full`: only one of those that
@@ -312,6 +314,7 @@ class ParallelWrites:
         for other in write.order.lose(write):
             other.via.connection.close()
         self._report(write.order.take_lost())
+        self._pump_soon()
 
     def _cut(self, order: WriteOrder[_Write]) -> list[tuple[_Write, bool]]:
         """Close the connections of all requests, and return these."""
@@ -339,6 +342,7 @@ class ParallelWrites:
             connection = await self._cluster.connection(self._broker, f"{_ROLE} {number}")
         except HeadraceError as error:
             _log.debug("%s: no further connection: %s", self._cluster.name, error)
+            self._drop_closed()
             if not self._open:
                 self._suspend(_OPEN_RETRY_SECONDS)
                 for lane in [lane for lane, order in self._orders.items() if not order.requests]:
@@ -350,26 +354,22 @@ class ParallelWrites:
             connection.close()
             return
         via = self._open[number] = _WriteConnection(connection, self._cluster.loop.now())
-        connection.on_close = partial(self._on_close, number, via)
-        self._close_unused_later(number, via)
+        self._close_unused_later(via)
         self._pump_soon()
 
-    def _on_close(self, number: int, via: _WriteConnection, error: HeadraceError) -> None:
-        if self._open.get(number) is via:
-            del self._open[number]
-            _log.debug("%s: connection for parallel writes closed: %s", self._cluster.name, error)
-            self._pump_soon()
-
-    def _close_unused_later(self, number: int, via: _WriteConnection) -> None:
+    def _close_unused_later(self, via: _WriteConnection) -> None:
         def check() -> None:
-            if self._open.get(number) is not via:
+            if not via.connection.is_open:
                 return
             if not via.writes and self._cluster.loop.now() - via.used_at >= _UNUSED_SECONDS:
                 via.connection.close()
             else:
-                self._close_unused_later(number, via)
+                self._close_unused_later(via)
 
         self._cluster.loop.call_later(_UNUSED_SECONDS, check)
+
+    def _drop_closed(self) -> None:
+        self._open = {number: via for number, via in self._open.items() if via.connection.is_open}
 
 
 class DistantBrokers:

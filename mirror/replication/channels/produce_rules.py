@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.protocol.produce import ProducedPartition
+
+T = TypeVar("T")
 
 
 class ProduceListener(Protocol):
@@ -20,8 +23,8 @@ class ProduceListener(Protocol):
         """Handle a lost connection. `maybe_stored`: the broker may or may not have stored the batch."""
         ...
 
-    def on_broken(self, lane: Lane, error: Exception) -> None:
-        """Handle a failure to build the lane's next batch."""
+    def attempt(self, lane: Lane, step: Callable[[Lane], T]) -> T | None:
+        """Return the result of a step of the lane, None if it failed, which concerns only this lane."""
         ...
 
     def on_writable(self, lane: Lane) -> None:

@@ -173,11 +173,7 @@ class ProduceChannel:
                 if target in targets:
                     again.append(lane)  # a request may name a partition only once
                     continue
-                try:
-                    outgoing = lane.next_to_send()
-                except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
-                    self._sink.listener.on_broken(lane, error)
-                    continue
+                outgoing = self._sink.listener.attempt(lane, Lane.next_to_send)
                 if outgoing is None:
                     continue
                 chosen.append((lane, outgoing))

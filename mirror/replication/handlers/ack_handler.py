@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from mirror.client.produce_terms import replication_ms
 from mirror.errors import DataLossDetected, Fenced, HeadraceError, TopicMissing
@@ -20,6 +21,7 @@ from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.wording import counted
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
@@ -92,8 +94,12 @@ class AckHandler:
             outgoing.outstanding, outgoing.maybe_stored = False, outgoing.maybe_stored or maybe_stored
             self._runner.set_aside(lane, error)
 
-    def on_broken(self, lane: Lane, error: Exception) -> None:
-        self._runner.set_aside(lane, error)
+    def attempt(self, lane: Lane, step: Callable[[Lane], T]) -> T | None:
+        try:
+            return step(lane)
+        except Exception as error:  # noqa: BLE001 - the other lanes of the request continue
+            self._runner.set_aside(lane, error)
+            return None
 
     def _on_lost(self, lane: Lane, outgoing: OutBatch, maybe_stored: bool) -> None:
         lane.queue.unanswered(outgoing, maybe_stored=maybe_stored)

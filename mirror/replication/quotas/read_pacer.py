@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
+from mirror.lane.batch_merge import bytes_sent_from
 from mirror.lane.lane import Lane
-from mirror.lane.merging import bytes_sent_from
 from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
@@ -57,8 +57,7 @@ class ReadPacer:
             self.ask_for_more(lane, 0)
 
     def _holds_more(self, lane: Lane, most: int) -> bool:
-        """Return whether the lane holds more bytes, apart from those on their way to a distant broker."""
-        size = lane.queue.bytes_in_hand
+        size = lane.queue.bytes_in_hand  # bytes on their way to a distant broker have their own memory
         return size > most and size - bytes_sent_from(self._context.write_budget, lane) > most
 
     def try_later(self, lane: Lane) -> None:

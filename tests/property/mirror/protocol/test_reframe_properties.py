@@ -123,7 +123,7 @@ def check(made: Reframed, expected: Sequence[Record]) -> None:
 
 
 @given(source_logs(), CODECS, st.integers(0, 600))
-def test_merging_and_trimming_keeps_every_wanted_record(
+def test_batch_merge_and_trimming_keeps_every_wanted_record(
     log: list[SourceBatch], codec: Codec, first: int
 ) -> None:
     reframer = Reframer(codec)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror.lane.batch_merge import merge_waiting, next_size
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.lane.ledger import SkippedOffsets
 from mirror.lane.memory import ByteBudget, ReceiveBuffer
-from mirror.lane.merging import merge_waiting, next_size
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.batch import ProducerStamp, scan, seal, verify
@@ -69,7 +69,7 @@ def skipped_of(lane: Lane) -> int:
 
 @given(batches, st.integers(100, 3_000))
 @settings(max_examples=examples(150))
-def test_merging_changes_no_record_and_no_offset(
+def test_batch_merge_changes_no_record_and_no_offset(
     drawn: list[tuple[list[tuple[int, bytes | None, bytes | None]], int, int]], most: int
 ) -> None:
     lane, budget = lane_with(drawn), ByteBudget(2**20)
