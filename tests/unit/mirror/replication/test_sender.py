@@ -14,7 +14,8 @@ from mirror.replication.options import CopyingOptions
 
 def a_channel() -> ProduceChannel:
     loop = SimpleNamespace(call_soon=lambda _: None)
-    sink = SimpleNamespace(cluster=SimpleNamespace(loop=loop))
+    listener = SimpleNamespace(attempt=lambda lane, _step: lane.next_to_send())
+    sink = SimpleNamespace(cluster=SimpleNamespace(loop=loop), listener=listener)
     return ProduceChannel(cast(Any, sink), 1, "writes", CopyingOptions())
 
 
