@@ -65,7 +65,7 @@ class MemorySocket:
         limited = busy if self._network.window_bytes else 0
         struct.pack_into("=QQ", info, _SEND_AT, busy, limited)
         struct.pack_into("=I", info, _WINDOW_AT, self._network.window_bytes)
-        return bytes(info)
+        return bytes(info[:size])
 
     def connect_ex(self, address: tuple[str, int]) -> int:
         """Connect at once."""
