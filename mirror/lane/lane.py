@@ -250,10 +250,11 @@ class Lane:
     def begin_target(self, sentence: str) -> None:
         """Start over in a new destination log that has no mirrored records.
 
-        A former owner may have written to it without storing progress. The log knows no producer yet, so it
-        accepts any first sequence: a second batch could overtake a rejected first one.
+        The log knows no producer yet, so it would accept former owners, too, and any first sequence: the lane
+        takes its id again, with a fence in the new log.
         """
-        self.ownership.is_established = False
+        if self.ownership.identity is not None:
+            self.disown()
         self.progress.begin_target(sentence)
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:

@@ -97,6 +97,9 @@ class ProducerIdManager:
         target = self._lanes.sink(lane).cluster
         guarantee = lane.spec.policy.guarantee
         transactional = guarantee is Guarantee.EXACTLY_ONCE
+        # A lane that was frozen must not take the id from its new owner.
+        if lane.ownership.has_owned and not transactional and not await self._is_up_to_date(lane):
+            return
         stamp = await self._context.loop.see_through(self._take(lane, target, transactional=transactional))
         is_next = lane.progress.clean and not transactional and _is_next(lane.progress.owner, stamp)
         if not is_next:
@@ -115,6 +118,8 @@ class ProducerIdManager:
             self._transactions.prepare(lane, end)
         elif guarantee is Guarantee.EFFECTIVELY_ONCE:
             await self._look_behind(lane, target, stamp)
+        elif lane.progress.target_end:
+            await self._look_for_losses(lane, target, await self._offset(target, lane, LATEST))
         lane.ownership.needs_fence = lane.progress.clean = lane.ownership.is_forgotten = False
         lane.ownership.disputed = None
         lane.identify(stamp)
