@@ -317,11 +317,12 @@ class LaneStartup:
             self._runner.restart(lane, str(problem))
             return
         source, sink = self._lanes.source(lane), self._lanes.sink(lane)
-        lane.progress.source = SourceIdentity(
-            self._source_id(lane), known.leader_epoch, source.cluster.cluster_id
-        )
+        # An older broker of a cluster that is being upgraded reports no ids.
+        source_id = self._source_id(lane) or lane.progress.source.topic_id
+        lane.progress.source = SourceIdentity(source_id, known.leader_epoch, source.cluster.cluster_id)
         forget_other_topics(lane)
-        lane.progress.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.progress.target_id = target_id or lane.progress.target_id
         lane.progress.target_cluster = sink.cluster.cluster_id
         source.cluster.pin(source.cluster.cluster_id)
         sink.cluster.pin(lane.progress.target_cluster)

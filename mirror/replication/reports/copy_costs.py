@@ -77,10 +77,9 @@ def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float
     if not total:
         return list(metrics)
     each_second = _SECOND_US * max(interval_ms, 0.0) / 1e6
-    real = cpu_ms / (total + each_second)
     found = []
     for metric in metrics:
         share = metric.cpu_ms / total
-        spare = (metric.spare_cpu_ms + each_second * share) * real
-        found.append(replace(metric, cpu_ms=cpu_ms * share, spare_cpu_ms=min(spare, cpu_ms * share)))
+        spare = (metric.spare_cpu_ms + each_second * share) / (total + each_second)
+        found.append(replace(metric, cpu_ms=cpu_ms * share, spare_cpu_ms=cpu_ms * min(spare, share)))
     return found
