@@ -52,7 +52,7 @@ def connect(
     """Return a client for the instances of the options or the settings. Raises InvalidRequest for an invalid
     address.
 
-    If none of the settings responds, the coordination store is read for live ones, unless `looks_up` is false."""
+    If none of the settings responds, the store is read for live ones, unless `looks_up` is false."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient

@@ -1,4 +1,4 @@
-"""Plans in ZooKeeper: published atomically, and only changes are written and read.
+"""Plans in the coordination store: published atomically, and only changes are written and read.
 
 Each document contains the tasks that one instance runs of one group. The commit marker names every document
 of its epoch, so an instance reads only the marker and its own documents. A publication writes the documents
@@ -441,7 +441,7 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     if len(chunks) > 1:
         raise PlanRejected(
             f"a plan of {counted(len(by_group), 'group')} in {counted(len(documents), 'part')} "
-            "is too large for one znode",
+            "is too large for one node",
             advice="let datastreams share tasks (system.taskPrefix), or run fewer, larger instances",
         )
     return chunks[0]
