@@ -253,7 +253,7 @@ def _run(store: StoreServers) -> Mapping[str, float]:
 
 
 def _replica_bytes(address: str) -> int:
-    """Return the memory that a session takes, without the code that it shares with the rest of an instance."""
+    """Return the memory that a session takes, besides the code that it shares with the instance."""
     process = psutil.Process()
     session = kafka_session(address, _SESSION_SECONDS)
     before = process.memory_info().rss
