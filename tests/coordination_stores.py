@@ -33,7 +33,7 @@ _NOISE_BYTES: Final = 900_000
 
 def store_servers(name: str, folder: Path) -> StoreServers:
     """Return the servers of the store with that name: `zookeeper`, or `kafka` for a cluster of three."""
-    return {"zookeeper": ZooKeeperStore, "kafka": KafkaStore}[name](folder)
+    return KafkaStore(folder) if name == "kafka" else ZooKeeperStore(folder)
 
 
 class StoreServers(ABC):

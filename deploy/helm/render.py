@@ -41,8 +41,8 @@ def digest() -> str:
 
 def values_of(size: str) -> dict[str, Any]:
     """Return the values of a file in `values`."""
-    found: dict[str, Any] = yaml.safe_load((VALUES / f"{size}.yaml").read_text(encoding="utf-8"))
-    return found
+    found: Any = yaml.safe_load((VALUES / f"{size}.yaml").read_text(encoding="utf-8"))
+    return dict(found)
 
 
 def can_render() -> bool:
