@@ -61,7 +61,7 @@ class State:
 
 def apply(state: State, command: Command) -> tuple[State, Result]:
     """Apply a command. A refused command changes only the stored results of its session."""
-    following = replace(state, applied=state.applied + 1)
+    following = State(state.root, state.sessions, state.applied + 1)
     match command:
         case OpenSession(session, timeout_ms):
             sessions = {session: SessionRecord(timeout_ms=timeout_ms), **state.sessions}
@@ -85,7 +85,7 @@ def _heartbeat(state: State, session: str, number: int) -> tuple[State, Result]:
     if record is None:
         return state, _refused(RefusalKind.NO_SESSION)
     record = replace(record, heartbeat=max(record.heartbeat, number))
-    return replace(state, sessions={**state.sessions, session: record}), Result()
+    return State(state.root, {**state.sessions, session: record}, state.applied), Result()
 
 
 def _end(state: State, session: str, heartbeat: int | None) -> tuple[State, Result]:
@@ -99,7 +99,7 @@ def _end(state: State, session: str, heartbeat: int | None) -> tuple[State, Resu
         transaction.remove(path)
     sessions = {name: one for name, one in transaction.sessions.items() if name != session}
     result = Result(changes=transaction.changes())
-    return replace(state, root=transaction.draft.root, sessions=sessions), result
+    return State(transaction.draft.root, sessions, state.applied), result
 
 
 def _change(state: State, command: Change) -> tuple[State, Result]:
@@ -111,16 +111,17 @@ def _change(state: State, command: Change) -> tuple[State, Result]:
     if command.request <= record.forgotten:
         return state, _refused(RefusalKind.FORGOTTEN)
     transaction = _Transaction(state, command.session)
+    root, sessions = state.root, state.sessions
     try:
         answers = tuple(transaction.perform(operation) for operation in command.operations)
     except _Impossible as error:
         result = Result(refusal=error.refusal)
     else:
         result = Result(answers, changes=transaction.changes())
-        state = replace(state, root=transaction.draft.root, sessions=transaction.sessions)
-    repeated = replace(result, changes=Changes())
-    record = _remembering(state.sessions[command.session], command.request, repeated)
-    return replace(state, sessions={**state.sessions, command.session: record}), result
+        root, sessions = transaction.draft.root, transaction.sessions
+    repeated = Result(result.answers, result.refusal)
+    record = _remembering(sessions[command.session], command.request, repeated)
+    return State(root, {**sessions, command.session: record}, state.applied), result
 
 
 def _remembering(record: SessionRecord, request: int, result: Result) -> SessionRecord:
@@ -128,7 +129,7 @@ def _remembering(record: SessionRecord, request: int, result: Result) -> Session
     if len(results) > REMEMBERED:
         forgotten = min(results)
         del results[forgotten]
-    return replace(record, results=results, forgotten=forgotten)
+    return SessionRecord(record.heartbeat, record.ephemerals, forgotten, results, record.timeout_ms)
 
 
 class _Impossible(Exception):
