@@ -181,9 +181,8 @@ def test_two_commands_mirror_the_first_record(
     log = tmp_path / "log"
     command = [str(installed.python), "-m", "headrace", "serve"]
     with ManagedProcess("headrace", command, {**variables, "PYTHONPATH": ""}, log, directory=tmp_path):
-        wait_until(
-            lambda: httpx.get(f"http://127.0.0.1:{port}/v1/ready").is_success, "an instance that serves"
-        )
+        with closing(RestClient(f"127.0.0.1:{port}")) as rest:
+            eventually(lambda: rest.get("/v1/ready"), "an instance that serves")
         created = installed.run(
             *("-m", "headrace", "datastream", "create", "first", "--topics", topic, "--owner", "me"),
             **variables,
