@@ -126,8 +126,10 @@ class KafkaStore(StoreServers):
         place = TopicPartition(self.topic, 0)
         while True:
             try:
-                limits = {"request_timeout": 2 * _SECONDS, "operation_timeout": _SECONDS}
-                refusal = admin.elect_leaders(ElectionType.PREFERRED, [place], **limits).result()[place]
+                refusal = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_SECONDS)[place]
+            except TimeoutError:
+                wait(0.5)
+                continue
             except KafkaException as error:  # no controller yet
                 refusal = error
             if refusal is None or refusal.args[0].code() == KafkaError.ELECTION_NOT_NEEDED:

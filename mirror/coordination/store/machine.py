@@ -168,8 +168,8 @@ class _Transaction:
             case EphemeralNode(path, data, is_sequential):
                 return self._create(path, data, self._session, is_sequential=is_sequential)
             case NodeDeletion(path):
-                self._existing(path)
-                self.remove(path)
+                if not self.remove(path):
+                    raise _Impossible(RefusalKind.NOT_FOUND, path)
             case Removal(path, version):
                 self.remove(path, version)
             case TreeRemoval(path):
@@ -195,9 +195,11 @@ class _Transaction:
         parent, made = self.draft.root, ""
         for step in above:
             made += f"/{step}"
-            if step not in parent.children:
-                self._add(parent, made, TreeNode())
-            parent = self._existing(made)
+            below = self.draft.child(parent, step)
+            if below is None:
+                below = TreeNode()
+                self._add(parent, made, below)
+            parent = below
         if is_sequential:
             while f"{name}{parent.next_number:010}" in parent.children:
                 parent.next_number += 1  # a node of that name was created without a number
@@ -216,17 +218,19 @@ class _Transaction:
             self.sessions[node.owner] = replace(record, ephemerals=record.ephemerals | {path})
         self._note_member(path)
 
-    def remove(self, path: str, version: int | None = None) -> None:
-        """Delete a node without children, unless it is missing. Raises _Impossible."""
-        node = self.draft.edit(names_of(path))
-        if node is None:
-            return
+    def remove(self, path: str, version: int | None = None) -> bool:
+        """Delete a node without children. Return False if it is missing. Raises _Impossible."""
+        *above, name = names_of(path)
+        parent = self.draft.edit(above)
+        node = parent.children.get(name) if parent is not None else None
+        if parent is None or node is None:
+            return False
         if node.children or version not in {None, node.version}:
             raise _Impossible(RefusalKind.CONFLICT, path)
-        parent = self._existing(parent_of(path))
-        del parent.children[path.rpartition("/")[2]]
+        del parent.children[name]
         self._disown(path, node)
         self._note_member(path)
+        return True
 
     def _remove_tree(self, path: str) -> None:
         node = self.draft.edit(names_of(path))
