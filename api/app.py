@@ -71,7 +71,7 @@ def create_app(services: Services) -> FastAPI:
     app = described_app()
     services = replace(services, control=services.control.of(CLOSED))  # each call gets its own rights
     app.state.services = services
-    app.state.memory = StateMemory(services.clock, services.is_zookeeper_answering)
+    app.state.memory = StateMemory(services.clock, services.is_store_answering)
     app.state.renditions = Renditions()
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = FleetCredentials(services.secret, services.clock)

@@ -99,7 +99,7 @@ class Services:
     assessments: Callable[[], Mapping[GroupName, Assessment]]
     """Result of the last planning of each group, by any leader."""
     service_name: str
-    """Identifies this service among others in the same ZooKeeper: its root."""
+    """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
     previews: WorldView
     """Computes dry runs by the loads of this instance, which are those of the service if it leads."""
@@ -121,14 +121,14 @@ class Services:
     restarts: RestartClusters
     """Compares the destination before a datastream is restarted."""
     lost: LostStore
-    """Definitions lost from ZooKeeper."""
+    """Definitions lost from the coordination store."""
     restored: RestoredRecords
     """Writes the records that belong to a restored datastream."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns partition counts by topic of a cluster; None if it does not respond in time."""
-    is_zookeeper_answering: Callable[[], bool]
+    is_store_answering: Callable[[], bool]
     """Returns the last known state, without a request."""
     secret: Callable[[], str]
     """Returns the secret shared by the instances of this service. Raises Unreachable, DamagedState."""

@@ -314,7 +314,7 @@ def _services(
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=partial(_topics_of, world_views.questions()),
-        is_zookeeper_answering=session.is_answering,
+        is_store_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,

@@ -1,7 +1,7 @@
 """Reads of the shared state for one response, which reports their age.
 
-While ZooKeeper responds, a read reflects every change that this instance has acknowledged, and changes by
-others after ZooKeeper's replication delay. Otherwise a read returns the cached state, and the response has
+While the store responds, a read reflects every change that this instance has acknowledged, and changes by
+others after its replication delay. Otherwise a read returns the cached state, and the response has
 two more headers: `As-Of-Ms`, the time of that state (epoch milliseconds), and `Age`, the seconds since then
 (RFC 9111). Of several reads the oldest determines both. The cache is refreshed periodically, so that it is
 current even without requests.
@@ -37,12 +37,12 @@ _T = TypeVar("_T")
 _AWAY: Final = (Unreachable, SessionLost)
 _AT_ONCE: Final = 8
 _LOOK_SECONDS: Final = 0.1
-"""Interval of checks whether ZooKeeper still responds, while waiting for a result."""
+"""Interval of checks whether the coordination store still responds, while waiting for a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value read from ZooKeeper. `as_of_ms`: start of the read; the value includes all earlier writes.
+    """A value read from the store. `as_of_ms`: start of the read; the value includes all earlier writes.
     `is_now`: True if it was read for this request."""
 
     value: _T
@@ -51,7 +51,7 @@ class CachedValue(Generic[_T]):
 
 
 class StateMemory:
-    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: returns whether ZooKeeper
+    """Reads the shared state and caches it by kind. Thread-safe. `is_answering`: returns whether the store
     responded last, without a request."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ class StateMemory:
         self._parts: dict[str, dict[str, CachedValue[Any]]] = {}
 
     def read(self, kind: str, ask: Callable[[], _T]) -> CachedValue[_T]:
-        """Return the current value, or while ZooKeeper is down the cached one. Raises the errors of `ask`;
+        """Return the current value, or while the store is down the cached one. Raises the errors of `ask`;
         Unreachable and SessionLost only without a cached value."""
         as_of_ms = self._clock.now_ms()
         last = self._last.get(kind)
@@ -86,7 +86,7 @@ class StateMemory:
         self, kind: str, name: str, ask: Callable[[], _T], part: Callable[[Any], _T]
     ) -> CachedValue[_T]:
         """Same for a value that is also part of a kind. `part` finds it in the cached value of that kind, and
-        raises LookupError if it is missing, which does not mean that it is missing in ZooKeeper now."""
+        raises LookupError if it is missing, which does not mean that it is missing in the store now."""
         as_of_ms = self._clock.now_ms()
         known = self._known_part(kind, name, part)
         try:
@@ -118,8 +118,8 @@ class StateMemory:
             return None
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
-        """Return the result of `ask`, executed in another thread because ZooKeeper may take as long as a
-        session timeout. With a cached value, stop waiting once ZooKeeper is known to be down."""
+        """Return the result of `ask`, executed in another thread because the store may take as long as a
+        session timeout. With a cached value, stop waiting once the coordination store is known to be down."""
         if has_another and not self._is_answering():
             raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)
@@ -131,7 +131,7 @@ class StateMemory:
 
 
 def _unreachable() -> Unreachable:
-    return Unreachable("ZooKeeper does not respond", advice="retry when it is available")
+    return Unreachable("the coordination store does not respond", advice="retry when it is available")
 
 
 AS_OF: Final = "As-Of-Ms"

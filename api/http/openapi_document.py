@@ -16,7 +16,7 @@ from api.http.problems import OF_CHANGES, OF_MODELS, HeaderName, ProblemDocument
 _SCHEMAS: Final = "#/components/schemas/"
 _CREATED: Final = "201"
 _OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
-"""Paths that are never read from ZooKeeper."""
+"""Paths that are never read from the coordination store."""
 _NEVER: Final = "HTTPValidationError"
 """FastAPI's response to invalid bodies and parameters; here it is 400 with a problem document."""
 

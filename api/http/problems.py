@@ -135,12 +135,13 @@ HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After
 
 HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
     "Age": {
-        "description": "Age of the response in seconds; only while ZooKeeper is unreachable.",
+        "description": "Age of the response in seconds; only while the coordination store is unreachable.",
         "schema": {"type": "integer"},
         "example": 12,
     },
     "As-Of-Ms": {
-        "description": "Time of the returned state (epoch ms); only while ZooKeeper is unreachable.",
+        "description": "Time of the returned state (epoch ms); only while the coordination store is"
+        " unreachable.",
         "schema": {"type": "integer"},
         "example": 1764000000000,
     },
@@ -404,7 +405,7 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 
 
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
-"""Errors of any call: malformed, too large, too frequent or not permitted, failed ZooKeeper or another
+"""Errors of any call: malformed, too large, too frequent or not permitted, failed store or another
 server, or a bug."""
 
 OF_CHANGES: Final = problems(415)

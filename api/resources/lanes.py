@@ -334,7 +334,7 @@ async def lanes(
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
     """List the lanes of all instances; from the leader, also uncopied partitions. For the responding instance
-    alone it makes no remote calls, not even to ZooKeeper, unless a datastream is given."""
+    alone it makes no remote calls, not even to the coordination store, unless a datastream is given."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
     return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))

@@ -62,7 +62,7 @@ class ReadyAnswer(AnswerModel):
     is_ready: bool
     """True if every part is well."""
     parts: dict[str, ConditionAnswer]
-    """ZooKeeper session, threads, worker processes, token file and certificate."""
+    """Session with the coordination store, threads, worker processes, token file and certificate."""
 
     @classmethod
     def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:

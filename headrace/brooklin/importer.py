@@ -9,7 +9,7 @@ from typing import Final
 
 from headrace.brooklin.verdicts import ImportFinding, ImportVerdict, ListTopics, plan_import
 from headrace.clusters.directory import ClusterDirectory
-from headrace.coordination.client import connected
+from headrace.coordination.client import connected, viewed
 from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.system_clock import SystemClock
@@ -61,7 +61,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
     """
     found = _read(there, options.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
-    with connected(settings, _WHO) as session:
+    with (connected if options.apply else viewed)(settings, _WHO) as session:
         definitions = DefinitionStore(session)
         check_root(session)
         known = definitions.all()

@@ -17,7 +17,7 @@ class CreateDatastream:
 
     `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
     not run yet. `is_taken_over`: the datastream was imported and keeps its creation time; all others get the
-    current time, so that they cannot claim to be older than existing ones. `is_restored`: ZooKeeper had lost
+    current time, so that they cannot claim to be older than existing ones. `is_restored`: the store had lost
     the datastream; it also keeps its pauses and its halt. If the definition has a `creation`, the call may be
     repeated. `reason` and `requested_by`: for the event.
     """

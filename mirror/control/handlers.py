@@ -141,7 +141,7 @@ class Control:
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """Record that the caller dropped a definition lost by ZooKeeper."""
+        """Record that the caller dropped a definition lost by the coordination store."""
         self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
 
     def _check_right(

@@ -22,7 +22,7 @@ from mirror.model.plan import Plan
 
 _EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""Time that a new leader waits if most other instances are missing, because probably only ZooKeeper was
+"""Time that a new leader waits if most other instances are missing, because probably only the store was
 down."""
 
 

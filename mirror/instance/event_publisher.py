@@ -1,4 +1,4 @@
-"""Publishes the leader's actions. Events are stored in ZooKeeper and sent as records.
+"""Publishes the leader's actions. Events are stored in the coordination store and sent as records.
 
 Changes of definitions are stored together with their events.
 """
@@ -32,7 +32,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """Stores and sends events. Only failures of ZooKeeper are raised; other failures do not stop the
+    """Stores and sends events. Only failures of the store are raised; other failures do not stop the
     leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:

@@ -105,7 +105,7 @@ class Follower:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
 
-        Includes lanes that wait for a worker process, and lanes that were stopped without ZooKeeper, until
+        Includes lanes that wait for a worker process, and lanes that were stopped without the store, until
         the instance knows its assignment again.
         """
         return self._lanes_seen

@@ -73,7 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of ZooKeeper. They affect all datastreams, so the tick ends, and the next one retries."""
+"""Failures of the store. They affect all datastreams, so the tick ends, and the next one retries."""
 
 
 class Leader:
@@ -217,7 +217,7 @@ class Leader:
         """Run one tick and return its decision. Raises HeadraceError if it cannot be finished."""
         me = self._me
         if me is None:
-            self._resign()  # before asking ZooKeeper for the leader: ZooKeeper may be down
+            self._resign()  # before asking the store for the leader: it may be down
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()

@@ -239,7 +239,7 @@ class PlanExecutor:
     def _look(self, me: LiveInstance) -> None:
         """Read the plan and definitions, and recompute the desired lanes if either differs.
 
-        Raises SessionLost if this instance is no longer live in ZooKeeper.
+        Raises SessionLost if this instance is no longer live in the coordination store.
         """
         self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)

@@ -17,7 +17,7 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LONGEST_NAME: Final = 200
-"""Maximum length, in characters, of names used in znode paths, consumer groups and transactional ids."""
+"""Maximum length, in characters, of names used in node paths, consumer groups and transactional ids."""
 
 LONGEST_REASON: Final = 1_000
 """Maximum length, in characters, of a reason given by an operator."""

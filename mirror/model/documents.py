@@ -13,7 +13,7 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LARGEST: Final = 900_000
-"""Maximum size of a document in bytes, in a request and when stored; a znode holds 1 MiB."""
+"""Maximum size of a document in bytes, in a request and when stored; a node holds 1 MiB."""
 _HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTING: Final = (dict, list)
 

@@ -174,7 +174,7 @@ class Site:
             newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
-            is_zookeeper_answering=lambda: self.session.is_up,
+            is_store_answering=lambda: self.session.is_up,
             secret=lambda: service_secret(self.session),
             transport=lambda: self.neighbours,
             fleet_deadline_seconds=PATIENCE_SECONDS,

@@ -1,4 +1,4 @@
-"""/v1/lost-datastreams: definitions that ZooKeeper has lost but instances still know."""
+"""/v1/lost-datastreams: definitions that the coordination store has lost but instances still know."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 
 @router.get("")
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
-    """List datastreams that are missing without having been deleted, as last known to an instance: ZooKeeper
+    """List datastreams that are missing without having been deleted, as last known to an instance: the store
     was restored from older data, or lost its data."""
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(one.datastream) for one in found]

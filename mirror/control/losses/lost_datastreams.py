@@ -1,4 +1,4 @@
-"""Use cases for datastreams that ZooKeeper has lost: restore or forget them."""
+"""Use cases for datastreams that the coordination store has lost: restore or forget them."""
 
 from __future__ import annotations
 

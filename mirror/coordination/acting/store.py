@@ -1,4 +1,4 @@
-"""Lease, switch and acts of monitors in ZooKeeper. Usable from any thread."""
+"""Lease, switch and acts of monitors in the coordination store. Usable from any thread."""
 
 from __future__ import annotations
 

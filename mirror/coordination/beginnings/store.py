@@ -1,4 +1,4 @@
-"""Records in ZooKeeper of the initial partitions of datastreams."""
+"""Records in the coordination store of the initial partitions of datastreams."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FirstPartitionsStore:
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
         """Record the partitions of a source before they are planned, unless recorded already. Raises
-        VersionConflict, and InvalidRequest if the record is too large for a znode."""
+        VersionConflict, and InvalidRequest if the record is too large for a node."""
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return
@@ -59,7 +59,7 @@ class FirstPartitionsStore:
         chunks = znodes.encode_chunks(asdict(found))
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the list of partitions of {datastream.name} does not fit into a znode",
+                f"the list of partitions of {datastream.name} does not fit into a node",
                 advice="distribute its topics among several datastreams",
             )
         if version is None:

@@ -1,4 +1,4 @@
-"""Records about a datastream that ZooKeeper has lost together with its definition, and that a restored
+"""Records about a datastream that the store has lost together with its definition, and that a restored
 datastream needs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Definitions that ZooKeeper has lost and an instance still knows."""
+"""Definitions that the coordination store has lost and an instance still knows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LostStore:
-    """Lost definitions in ZooKeeper, by name. Thread-safe; every instance may publish and remove."""
+    """Lost definitions in the store, by name. Thread-safe; every instance may publish and remove."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""Latest finished operations in ZooKeeper, kept for at most a day."""
+"""Latest finished operations in the coordination store, kept for at most a day."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Made = Mapping[ClusterRef, frozenset[str]]
 
 
 class MadeTopics:
-    """Records in ZooKeeper, one for each group, below `parent`. Thread-safe."""
+    """Records in the coordination store, one for each group, below `parent`. Thread-safe."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.MADE) -> None:
         self._nodes = nodes
@@ -34,7 +34,7 @@ class MadeTopics:
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
         """Add topics to the record, creating it even without topics. Raises VersionConflict, and
-        InvalidRequest if it is too large for a znode."""
+        InvalidRequest if it is too large for a node."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)
@@ -43,7 +43,7 @@ class MadeTopics:
         chunks = znodes.encode_chunks({name: sorted(names) for name, names in sorted(known.items())})
         if len(chunks) > 1:
             raise InvalidRequest(
-                f"the list of topics of {group} does not fit into a znode",
+                f"the list of topics of {group} does not fit into a node",
                 advice="distribute its topics among several datastreams",
             )
         path = znodes.short_child(self._parent, group)
@@ -70,6 +70,4 @@ class MadeTopics:
             document = znodes.decode_chunks([node.data], path)
             return {ClusterRef(name): frozenset(names) for name, names in document.items()}, node.version
         except (TypeError, ValueError, zlib.error) as error:
-            raise CorruptData(
-                f"znode {path} does not contain a list of topics", advice="delete it"
-            ) from error
+            raise CorruptData(f"node {path} does not contain a list of topics", advice="delete it") from error

@@ -1,4 +1,4 @@
-"""Cost of copying on every instance, stored in ZooKeeper for the leader's plans and for restarts."""
+"""Cost of copying on every instance, stored in the store for the leader's plans and for restarts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CostStore:
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
         """Replace the costs of an instance.
 
-        Raises InvalidRequest if they exceed a znode, and VersionConflict if another process wrote them
+        Raises InvalidRequest if they exceed a node, and VersionConflict if another process wrote them
         concurrently.
         """
         path = znodes.child(znodes.COSTS, instance)
@@ -51,7 +51,7 @@ class CostStore:
         data, *further = znodes.encode_chunks(document)
         if further:
             raise InvalidRequest(
-                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a znode"
+                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a node"
             )
         try:
             znodes.put(self._nodes, path, data)

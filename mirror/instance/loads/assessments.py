@@ -1,4 +1,4 @@
-"""Results of the last planning of each group of datastreams: in ZooKeeper, for REST and metrics."""
+"""Results of the last planning of each group of datastreams: in the store, for REST and metrics."""
 
 from __future__ import annotations
 

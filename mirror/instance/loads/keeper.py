@@ -56,7 +56,7 @@ class MemoryKeeper:
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.
 
-        A failure is logged, and recorded as a problem unless ZooKeeper is unreachable. The next observation
+        A failure is logged, and recorded as a problem unless the store is unreachable. The next observation
         retries.
         """
         observations = self._memory.all_of(source)

@@ -1,4 +1,4 @@
-"""The leader's observations in ZooKeeper, so that the next leader has the same data of the last day.
+"""The leader's observations in the store, so that the next leader has the same data of the last day.
 
 For each load source, an index lists the valid documents, one per observation. Documents are written before
 the index, so partial writes are never read. Providers chosen by datastreams use a separate folder, which
@@ -97,7 +97,7 @@ class ObservationStore:
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
-                f"needs {counted(len(chunks), 'znode')}",
+                f"needs {counted(len(chunks), 'node')}",
                 advice=f"at most {MOST_CHUNKS} are allowed; the next leader starts without observations",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"

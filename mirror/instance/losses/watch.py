@@ -1,4 +1,4 @@
-"""Compares the definitions known to this instance with those in ZooKeeper.
+"""Compares the definitions known to this instance with those in the coordination store.
 
 A definition that is missing without a deletion is lost: it is published for all instances, reported in
 health, and kept until an operator restores, forgets or recreates it.

@@ -40,7 +40,7 @@ class LanePhase(StrEnum):
     """Phase of a lane between its start and its release, as known to the instance.
 
     STARTING, COPYING and PAUSED are the worker's `LaneState`; a recovering lane keeps the previous one.
-    WAITING: no worker process is available, or the instance has lost ZooKeeper. STOPPING: the worker is
+    WAITING: no worker process is available, or the instance has lost the store. STOPPING: the worker is
     draining it and storing its checkpoint.
     """
 

@@ -153,7 +153,7 @@ def _check_cause(
 
 
 def check_name(value: object, role: str = "a datastream") -> None:
-    """Raise InvalidRequest for a name that cannot be a znode or part of a consumer group id."""
+    """Raise InvalidRequest for a name that cannot be a node or part of a consumer group id."""
     try:
         name = bounds.line("the name", value)
     except InvalidRequest as error:

@@ -1,4 +1,4 @@
-"""Detection of secrets in definitions, which ZooKeeper stores in plain text. Secrets stored by older versions
+"""Detection of secrets in definitions, which the store stores in plain text. Secrets stored by older versions
 are redacted in all output."""
 
 from __future__ import annotations

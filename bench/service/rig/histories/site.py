@@ -163,7 +163,7 @@ def site(route: Route = by_webhook) -> Iterator[Site]:
         servers = {
             "source": source.nodes[0],
             "destination": destination.nodes[0],
-            "zookeeper": found.zookeeper,
+            "zookeeper": found.store.servers["zookeeper"],
         }
         traffic = Traffic(source.address, destination.address, TOPICS, OBJECTIVE_MS / 1000)
         running = Site(servers, found.instances, traffic, pages)
