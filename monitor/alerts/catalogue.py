@@ -115,7 +115,8 @@ class AlertPatience:
     """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
     before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
     at least `loss_least_share` of the source's log. `burnt_seconds`: time after the alert of an incident in
-    which short windows of error budgets still include it."""
+    which short windows of error budgets still include it. `late_seconds`: time without a break in which
+    records must be late."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -131,11 +132,13 @@ class AlertPatience:
     loss_least_share: float = 0.1
     resize_seconds: float = 600.0
     burnt_seconds: float = 2_100.0
+    late_seconds: float = 0.0
 
     def before(self, kind: AlertKind) -> float:
         """Return the seconds for which a condition must last before its alert fires."""
         waits = {
             HALTED: self.halted_seconds,
+            LATE: self.late_seconds,
             UNJUDGED: self.unjudged_seconds,
             BLIND: self.blind_seconds,
             TRANSACTION: self.transaction_seconds,
