@@ -42,7 +42,7 @@ from monitor.alerts.catalogue import (
     ClockReading,
 )
 from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
-from monitor.alerts.partitions import loss_alert, partitions_text, state_alerts
+from monitor.alerts.partitions import loss_alert, partitions_text, pause_alert, state_alerts
 from monitor.causes.diagnosis import CATCH_UPS, Cause
 from monitor.cycle import TurnResult
 from monitor.latency import ObjectiveStatus
@@ -155,7 +155,7 @@ class Conditions:
         drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
-        self._see([*drafts, *self._of_partitions(movements, covered, faults), *own], now)
+        self._see([*drafts, *self._of_partitions(movements, covered, faults, now), *own], now)
         self._forget(now)
         return self._firing(now)
 
@@ -179,7 +179,7 @@ class Conditions:
         seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
         if not seen:
             self._held.pop(blind.key, None)
-        self._see([*seen, *self._of_partitions(movements, covered, faults), *own], now)
+        self._see([*seen, *self._of_partitions(movements, covered, faults, now), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
@@ -249,7 +249,11 @@ class Conditions:
         return follows or draft.datastream in self._outages.held_back
 
     def _of_partitions(
-        self, movements: FleetMovement, covered: Collection[DatastreamName], faults: Collection[Fault]
+        self,
+        movements: FleetMovement,
+        covered: Collection[DatastreamName],
+        faults: Collection[Fault],
+        now: ClockReading,
     ) -> list[Alert]:
         """Return the alerts about partitions and clusters.
 
@@ -265,8 +269,8 @@ class Conditions:
                     found[alert.key] = alert
             patience = self._patience
             loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
-            if loss is not None:
-                found[loss.key] = loss
+            pause = pause_alert(name, one, now.ms, patience.long_pause_seconds)
+            found |= {alert.key: alert for alert in (loss, pause) if alert is not None}
         if not movements.is_complete:
             fires = {key: one for key, one in self._held.items() if one.fires}
             found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found

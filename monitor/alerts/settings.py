@@ -185,6 +185,8 @@ class AlertSettings(Settings):
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
     """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
     fires."""
+    paused_after_seconds: float = Field(default=86_400.0, ge=0)
+    """Time since a pause by an operator after which HeadraceLongPause fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """Time for which a loss of uncopied records must be predicted before the alert fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
@@ -252,6 +254,7 @@ class AlertSettings(Settings):
             self.loss_least_share,
             self.resize_after_seconds,
             late_seconds=self.halted_after_seconds,
+            long_pause_seconds=self.paused_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:
