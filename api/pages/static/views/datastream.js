@@ -68,6 +68,13 @@ export function throughputText(history) {
   return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; ${rate(known.at(-1))} in the latest step.`;
 }
 
+/** Return a sentence about waiting records. `history`: response of /latency/history. */
+export function lagText(history) {
+  const known = history.lag_records.filter(isKnown).map(Math.round);
+  if (!known.length) return "No lag was measured in this period.";
+  return `On average between ${count(Math.min(...known))} and ${many(Math.max(...known), "waiting record")} per step; ${count(known.at(-1))} in the latest step.`;
+}
+
 /** Tasks with their partitions as fractions of usable capacity, fullest first. The full width stands for `scale`. A
  *  partition without a known load has width null. */
 export function placementOf(loads, usable) {
