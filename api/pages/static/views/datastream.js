@@ -15,7 +15,7 @@ export function factsOf(one, usable, loads) {
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
     { name: "Error budget left", text: isKnown(one.objective_ms) || isKnown(one.budget_left) ? percent(one.budget_left) : "none",
-      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "no incident recorded" : "no objective" },
+      note: isKnown(one.budget_left) ? "as of the latest incident" : isKnown(one.objective_ms) ? "no incident has recorded one" : "no objective" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} required by load` : "",
       asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
     { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable capacity: ${rate(usable)} per task` : "",
