@@ -81,7 +81,7 @@ class PlannedWorld(World):
         return TopicLateness(spans, self._waited_ms(flow, self.step) if is_recent else waits)
 
     def _waited_ms(self, flow: Flow, step: int) -> int:
-        return round(max(flow.counted_lag_ms[step], flow.silent[step] * 1_000))
+        return int(max(flow.counted_lag_ms[step], flow.silent[step] * 1_000))
 
     def _apply(self, name: DatastreamName) -> None:
         flow = self.flows[name]
