@@ -134,7 +134,7 @@ def first_argument() -> str:
 
 def main() -> None:
     """Run the command of the first argument."""
-    gc.disable()  # imported modules are no garbage, and searching them takes a tenth of a short command's time
+    gc.disable()  # imports leave no garbage, and searching for it takes a tenth of a short command's time
     command = _command(first_argument())
     gc.freeze()
     gc.enable()
