@@ -73,8 +73,8 @@ class LatencyStep(NamedTuple):
     """One time step from `begin_ms` (epoch ms).
 
     Records copied, batches, the latencies of all batches summed by stage (ms: source, fetch, queue, produce),
-    the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, and
-    bytes copied.
+    the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, bytes
+    copied, and the waiting records times the length in ms of each report, summed.
     """
 
     begin_ms: int
@@ -84,6 +84,7 @@ class LatencyStep(NamedTuple):
     oldest_ms: int | None
     counts: tuple[int, ...]
     size_bytes: int = 0
+    waiting_record_ms: int = 0
 
     @property
     def p50_ms(self) -> float | None:

@@ -75,7 +75,7 @@ def test_a_browser_at_the_root_sees_every_datastream_the_worst_first(
     expect(page.locator("h1")).to_have_text("orders")
     expect(page.locator("main")).to_be_focused()
     expect(page.locator("#placement")).to_be_visible()
-    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.locator(".chart canvas")).to_have_count(4)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

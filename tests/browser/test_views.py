@@ -515,6 +515,9 @@ def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
     assert re.match(r"Between 500 B/s and 1\.5 kB/s; 500 B/s\b", said)
     nothing = call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]})
     assert re.fullmatch(r"\D+", nothing)
+    waiting = call(page, "views/datastream", "lagText", {"lag_records": [None, 1_500.4, 0.0, None]})
+    assert re.match(r"\D+ 0 and 1,500 waiting records\D+; 0 in\b", waiting)
+    assert re.fullmatch(r"\D+", call(page, "views/datastream", "lagText", {"lag_records": [None]}))
     ticks = call(page, "lib/format", "rateTicks", [0, 500, 1_000, 1_500, 20_000_000])
     assert ticks == ["0 B/s", "500 B/s", "1 kB/s", "1.5 kB/s", "20 MB/s"]
 

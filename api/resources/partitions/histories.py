@@ -5,7 +5,7 @@ Loads and latencies are columns for charts. Unknown values are null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -138,10 +138,10 @@ def _load_series(
     )
 
 
-def _rate(latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return the throughput of a step; the last step may be incomplete."""
+def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
+    """Return a total per ms of a step; the last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
-    return round(latency_step.size_bytes * 1_000 / max(length_ms, 1), 1)
+    return round(total / max(length_ms, 1), 1)
 
 
 def _rounded(value: float | None) -> float | None:
@@ -167,6 +167,8 @@ class LatencyHistoryAnswer(AnswerModel):
     """99th percentile of the latency; null without records."""
     oldest_ms: list[int | None]
     """Largest age of the oldest waiting record in the step."""
+    lag_records: list[float | None]
+    """Mean number of waiting records; null: not measured."""
     source: list[float | None]
     """Time of an average batch at the source, in ms; null without batches."""
     fetch: list[float | None]
@@ -184,6 +186,12 @@ class LatencyHistoryAnswer(AnswerModel):
         known = {step.begin_ms: step for step in history.steps}
         axis = list(begun(when, history.step_ms))
         steps = [known.get(begin) for begin in axis]
+
+        def means(total: Callable[[LatencyStep], int]) -> list[float | None]:
+            return [
+                None if step is None else _mean(total(step), step, when, history.step_ms) for step in steps
+            ]
+
         stages = [
             (None,) * 4 if step is None else tuple(map(_rounded, step.mean_stages_ms)) for step in steps
         ]
@@ -193,10 +201,11 @@ class LatencyHistoryAnswer(AnswerModel):
             step_ms=history.step_ms,
             times_ms=axis,
             records=[None if step is None else step.records for step in steps],
-            bytes_per_second=[None if step is None else _rate(step, when, history.step_ms) for step in steps],
+            bytes_per_second=means(lambda step: step.size_bytes * 1_000),
             p50_ms=[None if step is None else _rounded(step.p50_ms) for step in steps],
             p99_ms=[None if step is None else _rounded(step.p99_ms) for step in steps],
             oldest_ms=[None if step is None else step.oldest_ms for step in steps],
+            lag_records=means(lambda step: step.waiting_record_ms),
             source=source,
             fetch=fetch,
             queue=queue,

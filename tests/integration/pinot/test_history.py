@@ -81,6 +81,7 @@ def test_latency_is_summed_by_step(metrics_world: MetricsWorld) -> None:
     assert (first.begin_ms, last.begin_ms) == (HOUR, HOUR + 600_000)
     assert (first.records, first.batches, first.oldest_ms) == (80, 8, 1)
     assert first.size_bytes == sum(one.bytes_copied for one in rows[:8])
+    assert first.waiting_record_ms == sum(one.lag_records * one.interval_ms for one in rows[:8]) > 0
     assert first.mean_stages_ms == (4.0, 3.0, 2.0, 1.0)
     assert first.p99_ms is not None
     assert last.p50_ms is not None

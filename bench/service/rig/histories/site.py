@@ -90,9 +90,13 @@ class Site:
         return self.instances[str(self.get("/v1/instances")[0]["name"])]
 
     def follower(self) -> RunningInstance:
-        """Return an instance that does not lead and copies."""
+        """Return an instance that does not lead and copies topics with traffic."""
         leader = self.leader().name
-        homes = {task["instance"] for task in self.get("/v1/plan")["tasks"] if task["partitions"]}
+        homes = {
+            task["instance"]
+            for task in self.get("/v1/plan")["tasks"]
+            if any(partition.rpartition("-")[0] in TOPICS for partition in task["partitions"])
+        }
         name = min(name for name in self.instances if name != leader and name in homes)
         return self.instances[name]
 
