@@ -3,8 +3,9 @@ needed. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from assigner.what_if.document import Fallback
 from assigner.what_if.growth import check_growth
 from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
+
+_CELLS: Final = 50_000
+"""Partitions times hours that are packed in one pass, which limits its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,12 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
     check_growth(growth)
 
     def tasks(number: int, total: float) -> int:
-        loads = found.loads(number, total)
+        loads = found.loads(number, total * growth)
         return needed_tasks(loads, loads, limits, how)
 
-    return _hours(found, growth, tasks)
+    totals = zip(found.totals.middle.tolist(), found.totals.high.tolist(), strict=True)
+    needed = [(tasks(number, middle), tasks(number, high)) for number, (middle, high) in enumerate(totals)]
+    return _hours(found, growth, needed)
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
@@ -56,19 +62,22 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
     InvalidRequest for an invalid capacity.
     """
     usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)
-    shape: Loads | None = None
-    rates = np.empty((0, 2))
-
-    def tasks(number: int, total: float) -> int:
-        nonlocal shape, rates
-        if shape is not found.shapes[number]:
-            shape = found.shapes[number]
-            rates = _rates(shape, how.default)
-        before = float(rates[:, 0].sum())
-        scaled = np.minimum(rates * (total / before if before else 1.0), HIGHEST_RATE)
-        return quick_tasks(in_units(scaled[:, : len(usable)]), usable, per_task)
-
-    return _hours(found, 1.0, tasks)
+    totals = np.array([found.totals.middle, found.totals.high])
+    rates: list[Rates] = []
+    for number, shape in enumerate(found.shapes):
+        is_same = number > 0 and shape is found.shapes[number - 1]
+        rates.append(rates[-1] if is_same else _rates(shape, how.default))
+    together = max(1, _CELLS // max(len(rates[0]), 1))
+    needed: list[tuple[int, int]] = []
+    for first in range(0, len(rates), together):
+        hours = np.array(rates[first : first + together])
+        before = hours[:, :, 0].sum(axis=1)
+        wanted = totals[:, first : first + together]
+        factors = np.divide(wanted, before, out=np.ones_like(wanted), where=before > 0)
+        scaled = np.minimum(hours[None, :, :, : len(usable)] * factors[:, :, None, None], HIGHEST_RATE)
+        middle, high = (quick_tasks(in_units(one), usable, per_task) for one in scaled)
+        needed += zip(middle, high, strict=True)
+    return _hours(found, 1.0, needed)
 
 
 def _rates(loads: Loads, default: PartitionLoad) -> Rates:
@@ -85,12 +94,12 @@ def _rates(loads: Loads, default: PartitionLoad) -> Rates:
     ).reshape(-1, 2)
 
 
-def _hours(found: Outlook, growth: float, tasks: Callable[[int, float], int]) -> list[ComingHour]:
+def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
+    """Return the rows. `needed`: tasks for the middle and for the high end of each hour."""
     rows = []
-    for number, hour_ms in enumerate(found.hours_ms):
+    for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):
         low, middle, high = (float(part[number]) * growth for part in found.totals)
-        expected, most = (tasks(number, total) for total in (middle, high))
-        rows.append(ComingHour(hour_ms, low, middle, high, expected, max(expected, most)))
+        rows.append(ComingHour(hour_ms, low, middle, high, tasks, max(tasks, most)))
     return rows
 
 
