@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from assigner.forecast.outlook import Loads, Outlook
+from assigner.forecast.outlook import Outlook
 from assigner.planner import plan
 from assigner.problem.limits import Limits
-from assigner.problem.loads import Rates, resolve
+from assigner.problem.loads import resolve
 from assigner.problem.problem import PlanMode, in_units, usable_units
 from assigner.search.quick import quick_tasks
 from assigner.what_if.document import Fallback
@@ -62,15 +62,11 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
     InvalidRequest for an invalid capacity.
     """
     usable, per_task = usable_units(how.capacity), Limits(limits.max_partitions_per_task)
-    totals = np.array([found.totals.middle, found.totals.high])
-    rates: list[Rates] = []
-    for number, shape in enumerate(found.shapes):
-        is_same = number > 0 and shape is found.shapes[number - 1]
-        rates.append(rates[-1] if is_same else _rates(shape, how.default))
-    together = max(1, _CELLS // max(len(rates[0]), 1))
+    totals, default = np.array([found.totals.middle, found.totals.high]), how.default.messages_per_second
+    together = max(1, _CELLS // max(len(found.places), 1))
     needed: list[tuple[int, int]] = []
-    for first in range(0, len(rates), together):
-        hours = np.array(rates[first : first + together])
+    for first in range(0, len(found.shapes), together):
+        hours = np.nan_to_num(found.shapes[first : first + together], nan=default or 0.0)
         before = hours[:, :, 0].sum(axis=1)
         wanted = totals[:, first : first + together]
         factors = np.divide(wanted, before, out=np.ones_like(wanted), where=before > 0)
@@ -78,20 +74,6 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
         middle, high = (quick_tasks(in_units(one), usable, per_task) for one in scaled)
         needed += zip(middle, high, strict=True)
     return _hours(found, 1.0, needed)
-
-
-def _rates(loads: Loads, default: PartitionLoad) -> Rates:
-    """Return bytes and messages per second of each partition: float64[n, 2]."""
-    messages = default.messages_per_second or 0.0
-    return np.array(
-        [
-            (
-                load.bytes_per_second,
-                messages if load.messages_per_second is None else load.messages_per_second,
-            )
-            for load in loads.values()
-        ]
-    ).reshape(-1, 2)
 
 
 def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
