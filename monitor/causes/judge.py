@@ -50,9 +50,9 @@ count.
          | otherwise                                                         | unknown
 
 Latency and age are corrected where timestamps are provably wrong (`mirror/model/movement/append_times.py`).
-Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, and a lane
-would be late by its uncorrected timestamps. Records that arrived before the offset was known may have been
-counted as late.
+Wrong timestamps are therefore the cause only if no lane is late, every instance has responded, no lane with a
+backlog is throttled or has a known origin of its backlog, and a lane would be late by its uncorrected
+timestamps. Records that arrived before the offset was known may have been counted as late.
 
 A lane without a backlog or overdue responses can be late only because of records that have already arrived.
 It needs no cause, unless its batches still take too long.
@@ -121,13 +121,12 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
     by_cause: dict[Cause, list[LaneEvidence]] = {}
     if not late and not evidence.silent:
-        late = [lane for lane in lanes if _looks_late(lane, limit_ms)]
-        if late:
-            by_cause[Cause.WRONG_TIMESTAMPS] = late
-        else:
-            late = [
-                lane for lane in lanes if not lane.has_no_backlog or (evidence.late and lane.origin in LOSSES)
-            ]
+        late = [
+            lane for lane in lanes if not lane.has_no_backlog or (evidence.late and lane.origin in LOSSES)
+        ]
+        wrong = [lane for lane in lanes if _looks_late(lane, limit_ms)]
+        if wrong and all(lane.hold is None and lane.origin is None for lane in late):
+            by_cause[Cause.WRONG_TIMESTAMPS] = late = wrong
     if not by_cause:
         of_tasks = evidence.of_tasks
         for lane in late:

@@ -56,6 +56,11 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
     def __contains__(self, partition: object) -> bool:
         return partition in self.numbers
 
+    @property
+    def rates(self) -> tuple[array[float], array[float]]:
+        """Bytes and messages per second (-1 if unknown), by the numbers of `numbers`."""
+        return self._bytes, self._messages
+
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
         """Return the total observed bytes per second of these partitions."""
         numbers, found = self.numbers, self._bytes
