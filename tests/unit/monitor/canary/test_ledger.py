@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mirror.model.identifiers import DatastreamName
 from monitor.canary.gate import GateLimits, judge_gate
 from monitor.canary.ledger import DUE_SECONDS, OVERTAKEN_SECONDS, CanaryFigures, CanaryLedger
 from monitor.canary.metrics import CanaryMetrics
-from mirror.model.identifiers import DatastreamName
 
 STRICT = GateLimits(2_000, 0, 0.99)
 
@@ -97,7 +97,7 @@ def test_memory_is_bounded() -> None:
         if not number % 1_000:
             ledger.advance(2.0 + number)
     ledger.advance(300_000.0)
-    assert len(ledger._uncertain) <= 100_000  # noqa: SLF001 - its memory is the point
+    assert len(ledger._uncertain) <= 100_000
     ledger.arrived(5, 300_001.0)
     assert ledger.figures(300_001.0).duplicated == 0
 
