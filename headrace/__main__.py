@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "incidents": "events",
     "acting": "analytics.monitor_switch",
     "audit": "analytics.monitor",
+    "canary": "canary",
     "copy": "copy",
     "verify": "verify",
     "import-brooklin": "import_brooklin",

@@ -87,11 +87,6 @@ class CanaryProbe:
         """Reason why records cannot be written or read now; empty without one."""
         return "; ".join(self._problems.values())
 
-    def prepare(self, seconds: float = 30.0) -> None:
-        """Create the topic at the source and wait for it. Raises Unreachable, NotAuthorized, Refused."""
-        doing = f"creating topic {self._source.topic}"
-        self._loop.ask(doing, seconds, lambda loop: self._writing.ask(loop, self._created))
-
     def start(self) -> None:
         """Start to write and to read."""
         self._loop.post(self._begin)
@@ -103,8 +98,8 @@ class CanaryProbe:
     def stop(self) -> None:
         """Stop, and close the connections in the background. Idempotent."""
         self._is_writing = self._is_reading = False
-        for session in (self._writing, self._reading):
-            self._loop.post(lambda _, one=session: one.close())
+        self._loop.post(lambda _: self._writing.close())
+        self._loop.post(lambda _: self._reading.close())
 
     def figures(self) -> CanaryFigures:
         """Return the figures now."""

@@ -11,6 +11,7 @@ import pytest
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.settings import KafkaCluster
 from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
+from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code
@@ -56,9 +57,9 @@ def test_records_that_arrive_twice_or_belong_to_others_are_told_apart(cluster: F
         wait_until(lambda: probe.figures().produced >= 1)
         with cluster.lock:
             first = committed(cluster.log(TOPIC))[0]
-            again = (first.timestamp, first.key, first.value, [])
-            foreign = (first.timestamp, b"another", first.value, [])
-            damaged = (first.timestamp, first.key, b'{"index": "x"}', [])
+            again: Content = (first.timestamp, first.key, first.value, [])
+            foreign: Content = (first.timestamp, b"another", first.value, [])
+            damaged: Content = (first.timestamp, first.key, b'{"index": "x"}', [])
             cluster.write("copy", [again, foreign, damaged, again])
         wait_until(lambda: probe.figures().duplicated == 1)
         assert probe.figures().consumed == 1
