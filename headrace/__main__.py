@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "acting": "analytics.monitor_switch",
     "audit": "analytics.monitor",
     "canary": "canary",
+    "usage": "usage",
     "copy": "copy",
     "verify": "verify",
     "import-brooklin": "import_brooklin",
