@@ -26,7 +26,7 @@ class UsageLineAnswer(UsageLine, RecordAnswer):
     DESCRIPTIONS: ClassVar = {
         "day_ms": "Start of the day (UTC, epoch ms).",
         "owner": "Empty if the datastream no longer exists.",
-        "datastream": "Group of datastreams, if none of them selects the topic now.",
+        "datastream": "Name, or the group if no datastream of the group selects the topic now.",
         "source": "Source cluster.",
         "destination": "Destination cluster; empty if unknown.",
         "bytes": "Bytes copied, as fetched from the source, batch headers included.",

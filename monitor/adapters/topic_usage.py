@@ -18,7 +18,7 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
-from mirror.errors import AnalyticsError, CorruptData
+from mirror.errors import AnswerTooLarge, CorruptData
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
 from mirror.model.topics import TopicPartition
@@ -60,7 +60,7 @@ class TopicUsage:
     def sums(self, when: TimeRange) -> list[UsageSum]:
         """Return the sums of each group, topic and day in the range, which starts with a day.
 
-        Raises TopicMissing, Unreachable, NotAuthorized, and AnalyticsError for too many rows.
+        Raises TopicMissing, Unreachable, NotAuthorized, and AnswerTooLarge for too many rows.
         """
         with self._lock:
             if self._since_ms is None or when.since_ms < self._since_ms:
@@ -96,7 +96,7 @@ class TopicUsage:
             return
         rows = sum(end - self._next[place.partition] for place, end in ends.items())
         if rows > self._most_rows:
-            raise AnalyticsError(
+            raise AnswerTooLarge(
                 f"{self._topic} has {rows} rows in this period, more than the limit of {self._most_rows}",
                 advice="choose fewer days, or use Pinot",
             )

@@ -50,7 +50,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """Usage of one owner over the whole period. `cost` None: of at least one line unknown.
+    """Usage of one owner over the whole period. `cost` None: unknown for at least one line.
 
     `quota_bytes_per_second`: None without a quota. `quota_share`: mean rate as a share of it.
     """
