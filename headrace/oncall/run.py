@@ -32,11 +32,11 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 
 class MonitoredService(NamedTuple):
-    """A service as a monitor sees it. `advice` returns the latest sizing advice, `canaries` the paths of its
-    canaries."""
+    """A service as a monitor sees it. `read_advice` returns the latest sizing advice, `canaries` the paths
+    of its canaries."""
 
     cycle: MonitorCycle
-    advice: Callable[[], Advice | None]
+    read_advice: Callable[[], Advice | None]
     canaries: Paths
 
 
@@ -59,7 +59,7 @@ class MonitorTerm:
         self._metrics = metrics
         self._standstill = PauseDetector(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
-        resize = ResizeWatch(service.advice, settings.monitor.alerts.resize_lead_seconds)
+        resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
         canaries = CanaryWatch(service.canaries, probes_of(settings), metrics.canaries.show)
         alerts.watch(lambda now_ms: [*resize.alerts(now_ms), *canary_alerts(canaries.states)])
         is_kept = bool(settings.monitor.incidents_topic)

@@ -21,12 +21,13 @@ from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
+from mirror.bulkheads import Bulkhead
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.log_reader import FetchWait, fetch_part
 from mirror.client.log_writer import write_patiently
-from mirror.errors import HeadraceError, TopicMissing, Unexpected, Unreachable
+from mirror.errors import HeadraceError, TopicMissing, Unreachable, reason_of
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import scan, verify
@@ -156,19 +157,19 @@ class CanaryProbe:
                 return error
             return None
 
-        try:
+        error: Exception | None = None
+        with Bulkhead() as bulkhead:
             error = await session.ask(loop, once)
-        except HeadraceError as unreached:
-            error = unreached
-        except Exception as defect:  # noqa: BLE001 - a defect must not end the canary unnoticed
-            _log.exception("the canary failed", topic=self._source.topic, side=side)
-            error = Unexpected(f"unexpected {type(defect).__name__}: {defect}")
+        error = bulkhead.failure or error
+        if error is not None and not isinstance(error, HeadraceError):  # a defect
+            _log.error("the canary failed", topic=self._source.topic, side=side, exc_info=error)
         if error is None:
             self._problems.pop(side, None)
             return True
-        if self._is_reading and self._problems.get(side) != str(error):
-            _log.info("the canary is interrupted", topic=self._source.topic, side=side, reason=str(error))
-        self._problems[side] = str(error)
+        reason = reason_of(error)
+        if self._is_reading and self._problems.get(side) != reason:
+            _log.info("the canary is interrupted", topic=self._source.topic, side=side, reason=reason)
+        self._problems[side] = reason
         return False
 
     async def _created(self, cluster: Cluster) -> None:

@@ -63,21 +63,20 @@ class TopicUsage:
         Raises TopicMissing, Unreachable, NotAuthorized, and AnswerTooLarge for too many rows.
         """
         with self._lock:
-            if self._since_ms is None or when.since_ms < self._since_ms:
-                self._since_ms, self._next, self._sums = when.since_ms, {}, {}
-            try:
-                doing = f"reading {self._topic}"
-                self._loop.ask(doing, _SECONDS, lambda loop: self._session.ask(loop, self._read))
-            except BaseException:
-                self._since_ms = None  # a part may be counted
-                raise
+            since_ms, self._since_ms = self._since_ms, None  # until the read is complete
+            if since_ms is None or when.since_ms < since_ms:
+                since_ms, self._next, self._sums = when.since_ms, {}, {}
+            read = partial(self._read, since_ms)
+            doing = f"reading {self._topic}"
+            self._loop.ask(doing, _SECONDS, lambda loop: self._session.ask(loop, read))
+            self._since_ms = since_ms
             return [
                 UsageSum(*key, int(records), int(size), int(batches), cpu_ms)
                 for key, (records, size, batches, cpu_ms) in self._sums.items()
                 if when.since_ms <= key[0] < when.until_ms and records
             ]
 
-    async def _read(self, cluster: Cluster) -> None:
+    async def _read(self, since_ms: int, cluster: Cluster) -> None:
         await cluster.refresh([self._topic])
         found = cluster.topics[self._topic]
         if found.error:
@@ -86,13 +85,13 @@ class TopicUsage:
         places = [TopicPartition(self._topic, number) for number in range(len(found.leaders))]
         ends = await self._offsets(cluster, places, LATEST)
         new = [place for place in places if place.partition not in self._next]
-        starts = await self._offsets(cluster, new, self._since_ms or 0)
+        starts = await self._offsets(cluster, new, since_ms)
         for place in new:
             start = starts[place]
             self._next[place.partition] = ends[place] if start < 0 else start
         if any(self._next[place.partition] > end for place, end in ends.items()):
             self._next, self._sums = {}, {}  # the topic was created again
-            await self._read(cluster)
+            await self._read(since_ms, cluster)
             return
         rows = sum(end - self._next[place.partition] for place, end in ends.items())
         if rows > self._most_rows:
@@ -101,7 +100,7 @@ class TopicUsage:
                 advice="choose fewer days, or use Pinot",
             )
         for place, end in ends.items():
-            await self._read_to(cluster, place, end)
+            await self._read_to(cluster, place, end, since_ms)
 
     async def _offsets(
         self, cluster: Cluster, places: list[TopicPartition], when: int
@@ -113,7 +112,7 @@ class TopicUsage:
                 raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
         return {place: answer.offset for place, answer in answers.items()}
 
-    async def _read_to(self, cluster: Cluster, place: TopicPartition, end: int) -> None:
+    async def _read_to(self, cluster: Cluster, place: TopicPartition, end: int, since_ms: int) -> None:
         part = PartitionRange(cluster, place, self._next[place.partition], end)
         async for batch, header in part.batches():
             if header is None:
@@ -121,17 +120,17 @@ class TopicUsage:
             for record in read_batch(batch, header):
                 if self._next[place.partition] <= record.offset < end:
                     with Bulkhead(partial(self._note_damaged, place, record.offset)):
-                        self._add(record.value or b"")
+                        self._add(record.value or b"", since_ms)
             self._next[place.partition] = header.last_offset + 1
         self._next[place.partition] = end
 
-    def _add(self, value: bytes) -> None:
+    def _add(self, value: bytes, since_ms: int) -> None:
         row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)
         day_ms = row["time_ms"] // DAY_MS * DAY_MS
         counts = [row[name] for name in _COUNTS]
         if min(counts) < 0:
             raise CorruptData(f"a row of {row['topic']} has a negative count")
-        if day_ms < (self._since_ms or 0):
+        if day_ms < since_ms:
             return
         sums = self._sums.setdefault(
             (day_ms, row["datastream"], row["source_cluster"], row["topic"]), [0.0] * len(_COUNTS)

@@ -84,9 +84,9 @@ class CanaryLedger:
         self._highest = -1
         self._opened_at: float | None = None
         self._acknowledged_at: float | None = None
-        self._attempts = _Window()
-        self._arrivals = _Window()
-        self._delays = _Window()
+        self._attempts = _RecentValues()
+        self._arrivals = _RecentValues()
+        self._delays = _RecentValues()
         self._slowest: float | None = None
         self._lost_at: float | None = None
         self._produced = self._failed = self._consumed = 0
@@ -224,7 +224,7 @@ class CanaryLedger:
         )
 
 
-class _Window:
+class _RecentValues:
     """Values of the last minute."""
 
     def __init__(self) -> None:
