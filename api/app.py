@@ -56,6 +56,7 @@ from api.resources import (
     overview,
     plans,
     status,
+    usage,
 )
 from api.resources.datastreams import datastream_actions, datastreams, groups, lost_datastreams
 from api.resources.datastreams.datastreams import Renditions
@@ -117,6 +118,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         lanes,
         movement,
         incidents,
+        usage,
         datastream_actions,
         monitors,
         overview,

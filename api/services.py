@@ -35,6 +35,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.tls import CertificateValidity
 from monitor.records.record import IncidentRecord
+from monitor.usage.bill import UsageLine
 from pinot.history.points import LatencyHistory, LoadHour
 from pinot.time_range import TimeRange
 
@@ -75,6 +76,24 @@ class LatencyHistoryQuery:
     when: TimeRange
     points: int
     topics: Collection[str] | None
+
+
+class UsageReport(NamedTuple):
+    """Usage of a period. `measured_by`: `pinot` or `topic`. `quota_of` returns the quota of an owner in bytes
+    per second, 0 without one."""
+
+    lines: Sequence[UsageLine]
+    measured_by: str
+    currency: str
+    quota_of: Callable[[str], int]
+
+
+def no_usage(_: TimeRange) -> NoReturn:
+    """Reject a query if no measurements are configured. Raises HistoryUnavailable."""
+    raise HistoryUnavailable(
+        "no usage: neither Pinot nor the metrics topic is configured",
+        advice="configure the cluster mirror.metrics_cluster under [clusters]",
+    )
 
 
 def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
@@ -145,6 +164,8 @@ class Services:
     HistoryUnavailable, Unreachable, AnalyticsError."""
     latency_history: Callable[[LatencyHistoryQuery], LatencyHistory] = no_history
     """Returns the latency of records. Raises the same errors."""
+    usage: Callable[[TimeRange], UsageReport] = no_usage
+    """Returns the usage of whole days. Raises the same errors, and TopicMissing."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """Returns the leader's latest sizing advice. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple

@@ -42,6 +42,8 @@ _COMMANDS: Final = {
     "incidents": "events",
     "acting": "analytics.monitor_switch",
     "audit": "analytics.monitor",
+    "canary": "canary",
+    "usage": "usage",
     "copy": "copy",
     "verify": "verify",
     "import-brooklin": "import_brooklin",

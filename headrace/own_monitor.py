@@ -50,12 +50,14 @@ class OwnMonitor:
         return MonitorThread(MonitorRun(self._term, self._settings.monitor.interval_seconds))
 
     def _term(self) -> MonitorTerm:
+        from headrace.oncall.canaries import own_paths
         from headrace.oncall.monitors import build_own_monitor
-        from headrace.oncall.run import MonitorTerm
+        from headrace.oncall.run import MonitoredService, MonitorTerm
 
-        cycle = build_own_monitor(self._settings, self._services)
-        advice = self._services.newest_advice
-        return MonitorTerm(self._settings, self._config, self._address, cycle, self._metrics, advice)
+        services = self._services
+        cycle = build_own_monitor(self._settings, services)
+        service = MonitoredService(cycle, services.newest_advice, own_paths(services.control))
+        return MonitorTerm(self._settings, self._config, self._address, service, self._metrics)
 
 
 class MonitorThread:

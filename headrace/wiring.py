@@ -33,6 +33,7 @@ from headrace.coordination.client import (
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.oncall.incidents import kept_incidents
+from headrace.oncall.usage import usage_of
 from headrace.planners import usable_bytes_per_second
 from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import access_of_settings
@@ -220,6 +221,7 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
         usable_bytes_per_second=usable_bytes_per_second(settings),
         load_history=load_history,
         latency_history=latency_history,
+        usage=usage_of(settings, services.control),
         is_certificate_readable=partial(is_readable, settings.api.tls),
         certificates=partial(certificates_of, settings),
         limits=settings.api.limits,

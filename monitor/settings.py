@@ -12,6 +12,7 @@ from mirror.model.sizing.freeze import read_freeze
 from mirror.options import Seconds, Settings, read_by
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule
+from monitor.usage.settings import UsageSettings
 
 
 class MeasurementPlace(StrEnum):
@@ -77,6 +78,7 @@ class MonitorSettings(Settings):
     incident_rows_topic: str = "headrace-incident-rows"
     """Topic of the same incidents as rows of Pinot's table `incidents`; empty: none are written."""
     alerts: AlertSettings = AlertSettings()
+    usage: UsageSettings = UsageSettings()
 
     @model_validator(mode="after")
     def _consistent(self) -> MonitorSettings:

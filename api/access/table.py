@@ -67,6 +67,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/diag",
             "/v1/caller",
             "/v1/overview",
+            "/v1/usage",
         )
     },
     **{

@@ -28,6 +28,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
     TopicOutcome,
     create_partitions,
+    delete_topic,
     describe_each,
     describe_settings,
     values_of,
@@ -118,6 +119,10 @@ class KafkaAdmin:
     def grow(self, topic: str, partitions: int) -> None:
         """Increase the partition count to `partitions`, unless the topic has as many already."""
         self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, unless it does not exist."""
+        self._ask(f"deleting topic {topic}", partial(_delete, topic))
 
     def close(self) -> None:
         """Close the connections in the background; the next call opens new ones."""
@@ -242,6 +247,13 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
     doing = f"increasing topic {topic} to {counted(partitions, 'partition')}"
     _check(cluster, outcome, doing, f"Alter on topic {topic}")
+
+
+async def _delete(topic: str, cluster: Cluster) -> None:
+    await cluster.refresh(())
+    outcome = await cluster.ask_controller(delete_topic(topic))
+    if outcome.error not in _NOT_THERE:
+        _check(cluster, outcome, f"deleting topic {topic}", f"Delete on topic {topic}")
 
 
 def _check(cluster: Cluster, outcome: TopicOutcome, doing: str, right: str) -> None:

@@ -20,11 +20,16 @@ _ROLE: Final = "write"
 
 
 async def write_patiently(
-    cluster: Cluster, place: TopicPartition, batch: bytearray, transactional_id: bytes | None = None
+    cluster: Cluster,
+    place: TopicPartition,
+    batch: bytearray,
+    transactional_id: bytes | None = None,
+    seconds: float | None = None,
 ) -> ProducedPartition:
     """Write the batch to the partition's leader, retrying until all replicas have it.
 
-    Raises Unreachable on timeout, otherwise the error for the broker's error code.
+    `seconds`: time for retries (default: the timeout of one request); 0 makes a single attempt. Raises
+    Unreachable on timeout, otherwise the error for the broker's error code.
     """
 
     async def attempt() -> ProducedPartition:
@@ -43,7 +48,7 @@ async def write_patiently(
             raise cluster.error(answer.error, f"writing to {place}", right, answer.message)
         return answer
 
-    return await cluster.patiently(attempt, topic=place.topic)
+    return await cluster.patiently(attempt, seconds, topic=place.topic)
 
 
 async def _produce(

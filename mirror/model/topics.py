@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
@@ -27,12 +28,18 @@ OWN_PREFIX: Final = "headrace-"
 """Default prefix of topics that Headrace writes for itself."""
 DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
 """Suffix of dead-letter topics, which hold records that a destination topic rejected."""
+CANARY_PREFIX: Final = f"{OWN_PREFIX}canary."
+"""Prefix of the canary topics of datastreams."""
 
 LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 """Regular expression of legal topic names, except `.` and `..`, which Kafka rejects too."""
 
 _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_LONGEST_CANARY: Final = 200
+"""Maximum length of a canary topic, which leaves room for a prefix at the destination."""
+_HASH_BYTES: Final = 8
 
 EVERY_TOPIC: Final = ""
 """Placeholder for all topics together in place of a name; no topic has an empty name."""
@@ -99,6 +106,16 @@ def checked_topic(label: str, value: object) -> str:
     return name
 
 
+def canary_topic(datastream: str) -> str:
+    """Return the topic that the canary of a datastream writes at the source. A hash distinguishes names that
+    are no topic names."""
+    topic = f"{CANARY_PREFIX}{datastream}"
+    if is_legal_topic(topic) and len(topic) <= _LONGEST_CANARY:
+        return topic
+    plain = _ILLEGAL.sub("_", topic)[: _LONGEST_CANARY - _HASH_BYTES * 2 - 1]
+    return f"{plain}.{sha256(datastream.encode()).hexdigest()[: _HASH_BYTES * 2]}"
+
+
 @dataclass(frozen=True)
 class TopicSelection:
     """Topics of a cluster that a datastream mirrors.
@@ -108,12 +125,16 @@ class TopicSelection:
     `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal` is true, so that `.*`
     never selects them by accident. Headrace's topics are also mirrored if the expression names them in full.
 
+    `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
+    It follows from the definition and is not part of it.
+
     Raises InvalidRequest if an expression is invalid, too long or empty.
     """
 
     include: str
     exclude: str = ""
     internal: bool = False
+    canary: str = ""
 
     def __post_init__(self) -> None:
         if not self.include:
@@ -149,7 +170,8 @@ class TopicSelection:
     @property
     def beginnings(self) -> frozenset[str]:
         """Possible prefixes of mirrored topics; contains the empty string if unknown."""
-        return self._included.beginnings
+        beginnings = self._included.beginnings
+        return beginnings | {self.canary} if self.canary else beginnings
 
     @cached_property
     def takes_all(self) -> bool:
@@ -160,7 +182,7 @@ class TopicSelection:
 
     def takes_own(self, topic: str) -> bool:
         """Return whether a topic of Headrace itself is selected on purpose."""
-        return self.internal or topic in self._named
+        return self.internal or topic == self.canary or topic in self._named
 
     def require_topic_characters(self) -> None:
         """Raise InvalidRequest if an expression contains a literal character that no topic name can have,
@@ -180,11 +202,18 @@ class TopicSelection:
 
     def matches(self, topic: str) -> bool:
         """Return whether the datastream mirrors the topic."""
-        return self._included.matches(topic) and self._keeps(topic)
+        return (self._included.matches(topic) and self._keeps(topic)) or topic == self.canary != ""
 
     def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Return the topics that are mirrored, sorted."""
-        return tuple(sorted(topic for topic in self._included.choose(topics) if self._keeps(topic)))
+        topics = tuple(topics)
+        found = {topic for topic in self._included.choose(topics) if self._keeps(topic)}
+        return tuple(sorted(found | ({self.canary} & {*topics}) if self.canary else found))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """JSON-ready form, without an empty `canary`, which older versions do not know."""
+        return {key: value for key, value in asdict(self).items() if key != "canary" or value}
 
     def _keeps(self, topic: str) -> bool:
         if topic.startswith("__") and not self.internal:

@@ -60,7 +60,11 @@ WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 """Always fires while the monitor runs and reaches Alertmanager."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
 """The load or its forecast requires more instances than the service has."""
-OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE})
+CANARY_LOST: Final = AlertKind("HeadraceCanaryLost", Severity.CRITICAL)
+"""Canary records that the source acknowledged have not arrived at the destination."""
+CANARY_UNAVAILABLE: Final = AlertKind("HeadraceCanaryUnavailable", Severity.WARNING)
+"""Canary records cannot be written, or do not arrive in time."""
+OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE, CANARY_LOST, CANARY_UNAVAILABLE})
 """Alerts that do not depend on the evaluation of datastreams."""
 
 CATALOGUE: Final = (
@@ -87,6 +91,8 @@ CATALOGUE: Final = (
     TIMESTAMPS,
     RECEIVER_AWAY,
     RESIZE,
+    CANARY_LOST,
+    CANARY_UNAVAILABLE,
     WATCHDOG,
 )
 
@@ -151,6 +157,7 @@ class AlertPatience:
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
             RESIZE: self.resize_seconds,
+            CANARY_UNAVAILABLE: self.partitions_seconds,
         }
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
@@ -158,4 +165,8 @@ class AlertPatience:
         """Return the seconds for which a condition must be absent before its alert resolves."""
         if kind is LATE:
             return self.recovered_seconds
-        return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
+        return (
+            self.keep_seconds
+            if kind in (HALTED, UNJUDGED, CANARY_UNAVAILABLE) or kind in OF_PARTITIONS
+            else 0.0
+        )

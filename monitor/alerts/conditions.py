@@ -28,6 +28,7 @@ from monitor.alerts.alert import Alert, AlertKey, AlertKind, Severity
 from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
+    CANARY_UNAVAILABLE,
     CATALOGUE,
     HALTED,
     LATE,
@@ -155,6 +156,7 @@ class Conditions:
         drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
+        own = [one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one)]
         self._see([*drafts, *self._of_partitions(movements, covered, faults, now), *own], now)
         self._forget(now)
         return self._firing(now)
@@ -245,6 +247,8 @@ class Conditions:
             return False
         if draft.kind in (BURNING, WEARING):
             return draft.datastream in self._outages.burnt | self._halts.burnt
+        if draft.kind is CANARY_UNAVAILABLE and draft.datastream in self._halts.held_back:
+            return True
         follows = draft.kind is LATE and draft.datastream in self._halts.held_back & self._following
         return follows or draft.datastream in self._outages.held_back
 

@@ -69,6 +69,19 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
     return {place: [some[hour] for hour in sorted(some)] for place, some in found.items()}
 
 
+class UsageSum(NamedTuple):
+    """Measurements of one topic of a group on the day (UTC) from `day_ms`, summed over its partitions."""
+
+    day_ms: int
+    group: str
+    cluster: str
+    topic: str
+    records: int
+    bytes: int
+    batches: int
+    cpu_ms: float
+
+
 class LatencyStep(NamedTuple):
     """One time step from `begin_ms` (epoch ms).
 

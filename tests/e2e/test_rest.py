@@ -337,6 +337,7 @@ def _look_at_the_instance(asked: CheckedClient, world: World) -> None:
     assert asked.ask("GET", "/v1/datastreams/rest/gaps").json()["name"] == "rest"
     _look_at_the_loads(asked, names[0])
     incidents = asked.ask("GET", "/v1/incidents").json()
+    assert asked.ask("GET", "/v1/usage").json()["measured_by"] == "topic"
     assert "rest" not in {one["datastream"] for one in incidents}  # other tests of the session have their own
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"

@@ -215,6 +215,8 @@ class OptionFields(StrictModel, SharedFields):
     monitor: Annotated[Mode | None, _ByName] = None
     """Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would
     have; null: as in its settings."""
+    canary: bool = False
+    """Write one record a second to a topic of its own at the source, and measure its arrival."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = Field(default={})
     """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
@@ -411,6 +413,7 @@ class DatastreamAnswer(OptionFields):
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             monitor=typed["monitor"],
+            canary=typed["canary"],
             placement=PlacementBody(**typed["placement"]),
             start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),

@@ -38,8 +38,9 @@ def monitor(
     """Compare latencies with objectives; rebalance if that helps."""
     if context.invoked_subcommand is not None:
         return
+    from headrace.oncall.canaries import rest_paths
     from headrace.oncall.monitors import build_advice, build_monitor
-    from headrace.oncall.run import MonitorRun, MonitorTerm
+    from headrace.oncall.run import MonitoredService, MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from monitor.alerts.metrics import AlertMetrics
@@ -51,8 +52,9 @@ def monitor(
         metrics = AlertMetrics()
 
         def term() -> MonitorTerm:
-            advice = build_advice(settings, at)
-            return MonitorTerm(settings, config, at, build_monitor(settings, at), metrics, advice)
+            advice, canaries = build_advice(settings, at), rest_paths(settings, at)
+            service = MonitoredService(build_monitor(settings, at), advice, canaries)
+            return MonitorTerm(settings, config, at, service, metrics)
 
         running = MonitorRun(term, settings.monitor.interval_seconds)
         serve_metrics(

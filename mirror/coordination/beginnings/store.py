@@ -56,7 +56,7 @@ class FirstPartitionsStore:
         found = first_partitions(datastream, topics, known)
         if found == known:
             return
-        chunks = znodes.encode_chunks(asdict(found))
+        chunks = znodes.encode_chunks(asdict(found) | {"selection": found.selection.document})
         if len(chunks) > 1:
             raise InvalidRequest(
                 f"the list of partitions of {datastream.name} does not fit into a node",

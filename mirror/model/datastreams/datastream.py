@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -18,6 +18,7 @@ from mirror.model.datastreams.objectives.mode import Mode, mode_from
 from mirror.model.datastreams.objectives.objective import LARGEST_OBJECTIVE_MS, Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
+    CANARY,
     GROW_EXISTING,
     SHARED_DESTINATION,
     CopyPolicy,
@@ -30,7 +31,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption
 from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
-from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, canary_topic, checked_topic
 from mirror.wording import counted
 
 _MOST_PAUSED_TOPICS: Final = 10_000
@@ -210,6 +211,7 @@ class Datastream:
         if self.metadata.get(TASK_PREFIX):
             check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")
         policy_from(self.metadata)
+        self._select_canary()
         if len(self.pauses) > _MOST_PAUSED_TOPICS:
             raise InvalidRequest(
                 f"{counted(len(self.pauses), 'topic is', 'topics are')} paused individually",
@@ -217,6 +219,12 @@ class Datastream:
             )
         for topic in self.pauses:
             checked_topic("a paused topic", topic)
+
+    def _select_canary(self) -> None:
+        """Add the canary topic to the selection, or remove it after the option was switched off."""
+        topic = canary_topic(self.name) if is_on(self.metadata, CANARY) else ""
+        if self.selection.canary != topic:
+            object.__setattr__(self, "selection", replace(self.selection, canary=topic))
 
     @cached_property
     def policy(self) -> CopyPolicy:

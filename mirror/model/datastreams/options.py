@@ -14,6 +14,7 @@ from typing import Any, Final
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
+    CANARY,
     DEFAULT_POLICY,
     EXCLUDED_SETTINGS,
     GROW_EXISTING,
@@ -227,6 +228,14 @@ OPTIONS: Final = (
         " have; null: as in its settings.",
         "Reaction of the monitor to a breach.",
         key=MONITOR_MODE,
+    ),
+    DatastreamOption(
+        ("canary",),
+        bool,
+        "Write one record a second to a topic of its own at the source, and measure its arrival.",
+        "Measure delivery with one record a second.",
+        key=CANARY,
+        default=False,
     ),
 )
 """All options but those with a form of their own: topics, clusters, the start and objectives."""

@@ -21,6 +21,8 @@ GROW_EXISTING: Final = f"{PREFIX}grow-existing"
 """If `true`, destination topics older than the datastream may get more partitions."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
 """If `true`, the datastream writes to destination topics older than itself; if `false`, never."""
+CANARY: Final = f"{PREFIX}canary"
+"""If `true`, the monitor writes one record a second to a topic that the datastream copies."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
 """Topic settings that are not copied to topics that the datastream creates, one per line."""
 
@@ -153,7 +155,7 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     if isinstance(kind, type) and issubclass(kind, StrEnum)
 }
 """Enumerations of the policy by the part of their metadata key after `headrace.`."""
-_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING})
+_SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING, CANARY})
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:

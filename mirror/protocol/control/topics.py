@@ -1,4 +1,4 @@
-"""Requests to create, expand, describe and trim topics."""
+"""Requests to create, expand, describe, trim and delete topics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kafka.protocol.admin import (
     CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
@@ -97,6 +99,19 @@ def create_partitions(name: str, count: int) -> Call[TopicOutcome]:
             response.results[0].error_code, response.results[0].error_message or ""
         ),
     )
+
+
+def delete_topic(name: str) -> Call[TopicOutcome]:
+    """Delete one topic on the controller (with KRaft: any broker)."""
+
+    def build(version: int) -> Any:
+        return DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS, version=version)
+
+    def read(response: Any) -> TopicOutcome:
+        found = response.responses[0]
+        return TopicOutcome(found.error_code, getattr(found, "error_message", None) or "")
+
+    return Call(DeleteTopicsRequest, DeleteTopicsResponse, (1, 5), build, read)
 
 
 def delete_records(place: TopicPartition, before: int) -> Call[int]:

@@ -58,6 +58,7 @@ FULL: dict[str, Any] = {
         }
     ],
     "monitor": "observe",
+    "canary": True,
     "placement": {
         "capacity_bytes_per_second": "learned",
         "capacity_messages_per_second": 5000,
@@ -73,6 +74,7 @@ CHOICES = {
     "owner": "me",
     "headrace.shared-destination": "true",
     "headrace.adopt-existing": "false",
+    "headrace.canary": "true",
     "headrace.excluded-settings": "retention.ms\nsegment.bytes",
     "headrace.guarantee": "exactly-once",
     "headrace.on-loss": "continue",

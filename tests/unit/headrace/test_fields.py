@@ -77,6 +77,7 @@ DEFINITION = {
         },
     ],
     "monitor": "observe",
+    "canary": True,
     "placement": {
         "capacity_bytes_per_second": 20971520,
         "capacity_messages_per_second": 5000,

@@ -42,6 +42,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.shared-destination": st.booleans(),
     "headrace.adopt-existing": st.booleans(),
     "headrace.grow-existing": st.booleans(),
+    "headrace.canary": st.booleans(),
     "headrace.guarantee": st.sampled_from([one.value for one in Guarantee]),
     "headrace.isolation": st.sampled_from([one.value for one in Isolation]),
     "headrace.on-loss": st.sampled_from([one.value for one in OnLoss]),
