@@ -1,4 +1,5 @@
-"""Options of a datastream: one table for bodies and responses of /v1, metadata keys, and the command line.
+"""Options of a datastream: one table defines their fields in /v1, their metadata keys and their command-line
+options.
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
@@ -33,12 +34,13 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 
 @dataclass(frozen=True, slots=True)
 class DatastreamOption:
-    """An option.
+    """An option of a datastream.
 
-    `place`: path of its field in a document of /v1. `kind`: type of a value. `text`: description on /v1.
-    `help`: description on the command line, if it differs. `flag`: name there, with underscores. `key`:
-    metadata key that stores it; empty: the definition has a field for it. `default` None: the settings apply,
-    or nothing. `least`, `most`, `pattern`: bounds; `word`: value allowed besides numbers.
+    `place`: path of its field in a document of /v1. `kind`: type of its value. `text`: description in the
+    OpenAPI document. `help`, `flag`: description and name on the command line, if they differ (the name has
+    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
+    `default`: None if the settings provide the default or there is none. `least`, `most`, `pattern`: bounds
+    of the value. `word`: text that is allowed in place of a number.
     """
 
     place: tuple[str, ...]
@@ -229,9 +231,10 @@ OPTIONS: Final = (
         key=MONITOR_MODE,
     ),
 )
-"""All options but those with a form of their own: topics, clusters, the start and objectives."""
+"""All options except topics, clusters, start and objectives, whose fields are defined separately."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options whose fields are in an object of this name, or have this name."""
+    """Yield the options whose fields are in the object `group` of a /v1 document, or the option whose field
+    is `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

@@ -1,7 +1,7 @@
 """Reports of lanes delayed by a quota: of their task, their datastream or a broker.
 
-Such lanes copy at the intended rate, so they are not paused. The quota is reported once it delays a lane for
-a considerable share of the time, until it hardly does.
+Such lanes copy at the intended rate, so they are not paused. A quota is reported once it delays a lane for a
+considerable share of the time. The report ends when the quota hardly delays the lane.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mirror.wording import rate_text
 
 _LOOK_SECONDS: Final = 5.0
 _HELD_SHARE: Final = 0.2
-"""Share of the time from which on a delay is reported."""
+"""Minimum share of the time for a delay to be reported."""
 _FREE_SHARE: Final = 0.05
 """Share of the time below which the report ends."""
 _OTHER_SHARE: Final = 0.25
@@ -30,8 +30,8 @@ _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
 class QuotaDelay(NamedTuple):
-    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the broker that
-    throttles, for a quota of a cluster."""
+    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the throttling
+    broker, if it is the quota of a cluster."""
 
     share: float
     quota: str
@@ -77,7 +77,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", channel) for channel in sink.channels)
 
     def _take_own(self, now: float, seconds: float) -> dict[Lane, QuotaDelay]:
-        """Return the delays by quotas of Headrace."""
+        """Return the delays caused by quotas of Headrace."""
         found: dict[Lane, QuotaDelay] = {}
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
@@ -111,7 +111,7 @@ class QuotaWatch:
 
 
 def _note(found: dict[Lane, QuotaDelay], lane: Lane, delay: QuotaDelay) -> None:
-    """Keep only the quota that delays a lane most."""
+    """Record a delay in `found` if it is the longest of the lane."""
     known = found.get(lane)
     if known is None or delay.share > known.share:
         found[lane] = delay
