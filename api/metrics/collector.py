@@ -37,7 +37,7 @@ _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name ==
 
 class InstanceCollector(Collector):
     """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
-    limit the number of partitions with their own series."""
+    limit the number of partitions that have their own series."""
 
     def __init__(
         self, snapshot: Callable[[], InstanceSnapshot], clock: Clock, settings: MetricSettings = _FEW
@@ -112,7 +112,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
-    """Yield the states of loads, and the time of the latest measurement if there is one."""
+    """Yield the states of loads, and the time of the latest measurement if known."""
     states = GaugeMetricFamily(
         "headrace_loads",
         "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
@@ -168,7 +168,8 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:
-    """Return one series per data plane of the workers: two only while workers of two builds are running."""
+    """Return one series per data plane of the workers. There are two series only while workers of two builds
+    are running."""
     family = GaugeMetricFamily(
         "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
     )
@@ -268,7 +269,8 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 
 def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Combine the known numbers; None if the result is 0 and some numbers are unknown."""
+    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
+    unknown."""
     known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
@@ -293,8 +295,9 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histogram by datastream, so that percentiles cover all its records here. The sum of
-    batch latencies replaces the sum of record latencies, which is not measured."""
+    """Return the latency histogram by datastream, so that percentiles cover all records of the datastream
+    that this instance copies. The histogram's sum is that of batch latencies, because the sum of record
+    latencies is not measured."""
     family = HistogramMetricFamily(
         "headrace_latency_seconds",
         "from a record's timestamp, or its arrival at the source if the timestamp is wrong, to its"
@@ -315,8 +318,8 @@ _HOUR_SECONDS: Final = 3_600
 
 
 class AdviceCollector(Collector):
-    """Series of the current advice, omitted if unknown rather than 0. `current`: advice of this instance,
-    None if it does not lead."""
+    """Series of the current sizing advice. Unknown values are omitted, not 0. `current`: function that
+    returns the advice of this instance, None if the instance does not lead."""
 
     def __init__(self, current: Callable[[], Advice | None]) -> None:
         self._current = current
@@ -336,7 +339,7 @@ class AdviceCollector(Collector):
 
 
 def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value by name."""
+    """Return help text and value by metric name."""
     peak = found.peak if found is not None else None
     return {
         "required_tasks": ("tasks needed by the service now", found.required_tasks if found else None),
@@ -374,7 +377,8 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
 
 
 def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value of the need in a past period, named `span`."""
+    """Return help text and value of the metrics about the need in a past period. `span`: name of the
+    period."""
     return {
         f"past_{span}_known_seconds": (
             f"seconds of the last {span} with known loads of all datastreams",
@@ -396,7 +400,8 @@ def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None
 
 
 class CertificateCollector(Collector):
-    """Validity of the files as they are at a scrape: they may be replaced at any time."""
+    """Validity of the certificate files, read at each scrape because the files may be replaced at any
+    time."""
 
     def __init__(self, certificates: Callable[[], Iterable[CertificateValidity]], clock: Clock) -> None:
         self._certificates = certificates

@@ -83,8 +83,8 @@ class GainAnswer(RebalanceGain, RecordAnswer):
 
 @dataclass(frozen=True)
 class IncidentAnswer(IncidentRecord, RecordAnswer):
-    """Incident of a datastream, from start to end: records were later than an objective, were not copied, or
-    were about to be lost."""
+    """Incident of a datastream, from start to end: records were later than an objective allows, were not
+    copied, or were about to be lost."""
 
     DESCRIPTIONS: ClassVar = {
         "cluster": "Source cluster.",
@@ -133,8 +133,8 @@ async def incidents(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
-    """List incidents of the monitor, newest first, from its topic; at most seconds old. Empty if no monitor
-    has run."""
+    """List the incidents that the monitor has stored in its topic, newest first. The list is at most a few
+    seconds old. It is empty if no monitor has run."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
         one

@@ -41,7 +41,7 @@ class OperationAnswer(Operation, RecordAnswer):
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:
-    """Return a started operation; the Location header names its URL."""
+    """Return a started operation; the Location header contains its URL."""
     response.headers["Location"] = f"/v1/operations/{operation.id}"
     return OperationAnswer.of(operation)
 
@@ -65,6 +65,6 @@ def get(
     operation: Annotated[str, Path(description="id, as in the Location header")],
     reads: ReadsDep,
 ) -> OperationAnswer:
-    """Return the state of an operation; any instance responds, under any leader. Results are kept for a day;
-    after that, and for unknown ids, 404."""
+    """Return the state of an operation. Any instance responds, even after a change of the leader. Results are
+    kept for a day; afterwards, and for unknown ids, the response is 404."""
     return OperationAnswer.of(reads.operation(operation))

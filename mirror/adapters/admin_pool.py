@@ -1,8 +1,5 @@
-"""Pool of administrators, one per cluster.
-
-The least recently used administrator is dropped if there are too many; its idle connections close
-automatically.
-"""
+"""Pool of administrators, one per cluster. Idle administrators are dropped; their connections close
+automatically."""
 
 from __future__ import annotations
 
@@ -16,7 +13,8 @@ from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
 _MOST: Final = 500
-"""Maximum number of administrators. Callers may choose cluster addresses, so the number needs a limit."""
+"""Maximum number of administrators, because callers may choose cluster addresses. The least recently used
+administrator is dropped."""
 
 
 class AdminPool:

@@ -1,7 +1,7 @@
 """Filters and pagination of the list of datastreams.
 
-A cursor is the last name of a page, so concurrent creations and deletions do not shift pages: each datastream
-that exists throughout is on exactly one page.
+A cursor contains the last name of a page, so concurrent creations and deletions do not shift pages: each
+datastream that exists during the whole listing is on exactly one page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Listed = StoredDatastream | DamagedDefinition
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Filters and page of a list request; None: no filter. `given`: the query parameters without the
+    """Filters and page of a list request; None means no filter. `given`: the query parameters except the
     cursor."""
 
     given: Mapping[str, Sequence[str]]
@@ -40,8 +40,8 @@ class Listing:
     after: str | None
 
     def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
-        """Return one page by name, and the URL of the next one; empty if there is none. `named`: clusters by
-        the names used in the request."""
+        """Return one page, sorted by name, and the URL of the next page, which is empty on the last page.
+        `named`: clusters by the names used in the request."""
         everything: list[Listed] = [*found.readable, *found.damaged]
         left = sorted((one for one in everything if self._has(one, named)), key=name_of)
         page = left[: self.limit]
