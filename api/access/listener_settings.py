@@ -26,7 +26,7 @@ class TlsSettings(Settings):
     client_ca_file: str = ""
     """Certificate authorities (PEM) for client certificates; empty: none are requested."""
     client_certificates: Literal["optional", "required"] = "optional"
-    """Accept or reject connections without a client certificate."""
+    """Whether a client certificate is optional or required."""
     instances_ca_file: str = ""
     """Certificate authorities (PEM) for the other instances; empty: system defaults."""
 

@@ -323,13 +323,13 @@ _MEANINGS: Final = {
         "cannot pause datastream orders: it is STOPPED",
     ),
     HTTPStatus.PRECONDITION_FAILED: _StatusDescription(
-        "The version in If-Match is not the current one.",
+        "The version in If-Match is not the current version.",
         "StaleVersion",
         "datastream orders was modified since the version in If-Match",
         "read it again and retry",
     ),
     HTTPStatus.UNPROCESSABLE_ENTITY: _StatusDescription(
-        "Invalid values of fields, or an impossible plan.",
+        "Fields have invalid values, or no plan is possible.",
         "RefusedFields",
         "2 fields are invalid",
     ),

@@ -59,7 +59,9 @@ class InstanceCollector(Collector):
         yield _gauge(
             "headrace_plan_epoch", "epoch of the plan that the instance follows", float(status.epoch)
         )
-        parts = GaugeMetricFamily("headrace_part_healthy", "1 if the part is well", labels=["part"])
+        parts = GaugeMetricFamily(
+            "headrace_part_healthy", "1 if the part of the instance is healthy", labels=["part"]
+        )
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
@@ -138,10 +140,14 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ("headrace_tasks_required", "tasks required by capacity", lambda one: one.required_tasks),
         (
             "headrace_tasks_lower_bound",
-            "lower bound on the tasks of any plan that fits",
+            "lower bound on the number of tasks of any feasible plan",
             lambda one: one.task_lower_bound,
         ),
-        ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
+        (
+            "headrace_tasks_overloaded",
+            "tasks whose load exceeds the usable capacity",
+            lambda one: one.overloaded,
+        ),
         (
             "headrace_offending_partitions",
             "partitions whose load alone exceeds the usable capacity of a task",
@@ -154,11 +160,15 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ),
         (
             "headrace_partitions_behind",
-            "partitions that were behind when planned, so that their load is a lower bound",
+            "partitions that were late when planned, so that their load is a lower bound",
             lambda one: one.lower_bounds,
         ),
-        ("headrace_moves_left", "moves postponed by the budget of one plan", lambda one: one.moves_left),
-        ("headrace_searches_cut_short", "searches that reached their time limit", lambda one: one.cut_short),
+        ("headrace_moves_left", "moves postponed because one plan has a budget", lambda one: one.moves_left),
+        (
+            "headrace_searches_cut_short",
+            "searches of the planner that reached their time limit",
+            lambda one: one.cut_short,
+        ),
     )
     for name, text, value in numbers:
         family = GaugeMetricFamily(name, f"{text}; reported by the leader", labels=["datastream"])
@@ -181,7 +191,7 @@ def _build_info(release: str, data_planes: Collection[str]) -> Metric:
 def _drops(drops: Mapping[str, Drops]) -> Metric:
     family = CounterMetricFamily(
         "headrace_dropped_records",
-        "records for the metrics and events topics that were not delivered",
+        "records for the metrics topic and the events topic that were dropped",
         labels=["kind"],
     )
     for kind, one in drops.items():
@@ -203,7 +213,7 @@ def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
 def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
     skew = GaugeMetricFamily(
         "headrace_clock_skew_seconds",
-        "seconds by which the broker clock with the largest skew is ahead of ours, from its append times;"
+        "seconds by which the broker clock with the largest skew is ahead of this host, from append times;"
         " no sample while unknown",
         labels=["cluster"],
     )
@@ -242,11 +252,11 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         count.add_metric([group, phase], number)
     yield count
     held = GaugeMetricFamily(
-        "headrace_held_back_lanes", "copying lanes that a quota throttles", labels=["datastream"]
+        "headrace_held_back_lanes", "lanes that copy and are throttled by a quota", labels=["datastream"]
     )
     rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
     records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
-    lag = GaugeMetricFamily("headrace_lag_records", "records behind the source", labels=["datastream"])
+    lag = GaugeMetricFamily("headrace_lag_records", "records that wait at the source", labels=["datastream"])
     age = GaugeMetricFamily(
         "headrace_lag_seconds", "age of the oldest record not copied yet", labels=["datastream"]
     )
@@ -385,15 +395,15 @@ def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None
             need.hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_task_seconds": (
-            "task-seconds of the current number of tasks over that time",
+            f"task-seconds with the current number of tasks, in the known hours of the last {span}",
             need.task_hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_peak_task_seconds": (
-            "task-seconds of the need of the busiest hour over that time",
+            f"task-seconds with the tasks of the busiest hour, in the known hours of the last {span}",
             need.peak_task_hours * _HOUR_SECONDS if need else None,
         ),
         f"past_{span}_needed_task_seconds": (
-            "task-seconds needed over that time, for each hour by its mean load",
+            f"task-seconds with the tasks that each hour needed, in the known hours of the last {span}",
             need.needed_task_hours * _HOUR_SECONDS if need else None,
         ),
     }

@@ -48,7 +48,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     )
     yield _by_group(
         "headrace_losing_backlog_ratio",
-        "uncopied share of the source's retained records, maximum of the partitions that lose data",
+        "uncopied share of the records that the source retains: maximum over the partitions that lose data",
         shares,
     )
     yield _by_group(
@@ -131,7 +131,7 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
     )
     retained = GaugeMetricFamily(
         "headrace_uncopied_retained_records",
-        "records that retention can still delete before it reaches an uncopied one, minimum of the"
+        "copied records that retention will delete before it reaches an uncopied record: minimum over the"
         " partitions; reported by the leader",
         labels=["datastream"],
     )

@@ -80,7 +80,7 @@ def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> 
     family = GaugeMetricFamily(
         "headrace_timestamp_offset_seconds",
         "seconds by which timestamps of the topic are ahead of the arrival of its records at the source,"
-        " negative if they are behind; no sample if they are right or unknown",
+        " negative if they are behind; no sample if they are correct or unknown",
         labels=["datastream", "topic"],
     )
     worst: dict[tuple[str, str], float] = {}

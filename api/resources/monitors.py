@@ -109,7 +109,7 @@ def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
 
 @router.delete("/lease", responses=problems(409))
 def release(
-    services: ServicesDep, holder: Annotated[str, Query(description="holder named when the lease was taken")]
+    services: ServicesDep, holder: Annotated[str, Query(description="holder that took the lease")]
 ) -> MonitorAnswer:
     """Release the lease, so that another monitor becomes active at once."""
     services.acting.release(services.control, holder)

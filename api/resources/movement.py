@@ -47,14 +47,14 @@ class StateCountAnswer(StateCount, RecordAnswer):
     """Partitions of a datastream in one state."""
 
     DESCRIPTIONS: ClassVar = {
-        "worst": "Partition that has been in this state for longest.",
-        "reason": "Reason of that partition.",
-        "since_ms": "Time since which it has been in this state (epoch ms); null: unknown for all.",
+        "worst": "Partition that has been in this state for the longest time.",
+        "reason": "Reason for the state of the partition in `worst`.",
+        "since_ms": "Time since which `worst` has been in this state (epoch ms); null if unknown.",
         "idle": (
             "Number of these partitions without waiting records and without traffic in the 15 minutes before."
         ),
         "without_process": (
-            "Number of these partitions whose worker process is missing or does not respond."
+            "Number of partitions in this state whose worker process is missing or does not respond."
         ),
     }
 

@@ -43,18 +43,18 @@ class CapacityAnswer(CapacityInUse, RecordAnswer):
             "measured on the instances; the value of the settings until a capacity is learned."
         ),
         "bytes_per_second": "Capacity of one task.",
-        "messages_per_second": "Capacity of one task; null: only bytes count.",
+        "messages_per_second": "Capacity of one task; null if only bytes count.",
         "utilisation_percent": "Share of the capacity that placement fills.",
         "why": "Explanation of the capacity.",
-        "learned_bytes_per_second": "Rate that one core was measured to copy; null: nothing learned yet.",
+        "learned_bytes_per_second": "Measured rate at which one core copies; null if not learned yet.",
         "low": "Learned rate minus twice its standard error, in bytes per second.",
         "high": "Learned rate plus twice its standard error, in bytes per second.",
         "learned_messages_per_second": "Message rate that corresponds to `learned_bytes_per_second`.",
-        "observations": "Number of intervals of busy workers from which it was learned.",
-        "observed_seconds": "Total length of these intervals.",
+        "observations": "Number of intervals of busy workers from which the rate was learned.",
+        "observed_seconds": "Total length of the observed intervals.",
         "bytes_per_batch": "Mean size of the observed batches, as fetched.",
         "records_per_batch": "Mean number of records of the observed batches.",
-        "passthrough": "Share of the observed batches that passed unopened.",
+        "passthrough": "Share of the observed batches that were copied without decompression.",
     }
 
     origin: Annotated[CapacityOrigin, by_value(CapacityOrigin)]

@@ -93,7 +93,7 @@ def events(
     request: Request,
     reads: ReadsDep,
     feed: EventFeedDep,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="number of newest events")] = 100,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="maximum number of events")] = 100,
     datastream: Annotated[
         str | None, Query(description="only events of this datastream or its group")
     ] = None,
@@ -103,7 +103,7 @@ def events(
         Header(
             alias="Last-Event-ID",
             pattern=f"^{POSITION}$",
-            description="position of a stream: start after this event; 0-0: all stored events",
+            description="for a stream: start after this event; 0-0: all stored events",
         ),
     ] = None,
 ) -> list[dict[str, Any]] | EventStream:

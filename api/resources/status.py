@@ -141,13 +141,13 @@ class InstanceAnswer(LiveInstance, RecordAnswer):
     """Instance of the service: its registration and its current health."""
 
     DESCRIPTIONS: ClassVar = {
-        "sequence": "Order of registration; the first instance leads.",
-        "rest_address": "Address of its REST interface, as `host:port`.",
+        "sequence": "Number in the order of registration; the instance with the lowest number is the leader.",
+        "rest_address": "Address of the instance's REST interface, as `host:port`.",
         "weight": "Share of the work relative to other instances.",
-        "incarnation": "Unique per process, even if the name is the same.",
+        "incarnation": "Id of the process; a restarted instance with the same name has a different id.",
         "is_leaving": "True if the instance is leaving and accepts no more tasks.",
         "reason": "Reason for a missing response; empty otherwise.",
-        "health": "Null if the instance did not respond.",
+        "health": "Health of the instance; null if it did not respond.",
     }
 
     state: Literal["answered", "unreachable", "timed out"]

@@ -18,7 +18,8 @@ class KafkaSecurity(Settings):
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Security protocol of the listener in `bootstrap_servers`."""
     ca_file: str = ""
-    """PEM file of the certificate authorities of the brokers; empty: the system's."""
+    """PEM file with the certificate authorities of the brokers; empty: the system's certificate
+    authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
@@ -121,7 +122,8 @@ class ZooKeeperSecurity(Settings):
     tls: bool = False
     """Connect with TLS to ZooKeeper's secure client port."""
     ca_file: str = ""
-    """PEM file of the certificate authorities of the servers; empty: the system's."""
+    """PEM file with the certificate authorities of the servers; empty: the system's certificate
+    authorities."""
     certificate_file: str = ""
     """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""

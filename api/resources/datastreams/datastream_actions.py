@@ -87,7 +87,9 @@ async def delete(
     request: Request,
     dry_run: DryRunFlag = False,
     reason: Annotated[str, Query(description="reason, stored until the removal and in the event")] = "",
-    requested_by: Annotated[str, Query(description="requester, stored like the reason")] = "",
+    requested_by: Annotated[
+        str, Query(description="requester, stored until the removal and in the event")
+    ] = "",
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Delete a datastream. It disappears once its lanes are released; the operation at `Location` reports
     this. A damaged datastream disappears at once, without an operation. Without `requested_by`, the caller's

@@ -44,9 +44,7 @@ class GroupMembersAnswer(AnswerModel):
 
 PrefixPath = Annotated[
     str,
-    Path(
-        description="task prefix of the group: `system.taskPrefix`, or the name of a datastream without one"
-    ),
+    Path(description="task prefix of the group: `system.taskPrefix`, or the name of a datastream without it"),
 ]
 
 

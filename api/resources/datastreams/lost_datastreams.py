@@ -107,7 +107,9 @@ async def restore_lost(
 def forget_lost(
     call: LostCallDep,
     request: Request,
-    dry_run: Annotated[bool, Query(description="only show the datastream that would be forgotten")] = False,
+    dry_run: Annotated[
+        bool, Query(description="dry run: return the datastream that would be forgotten")
+    ] = False,
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> DatastreamAnswer:

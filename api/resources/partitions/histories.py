@@ -216,7 +216,7 @@ async def load_history(
             description="only this partition, as topic-number; can be repeated", max_length=MOST_PARTITIONS
         ),
     ] = [],  # noqa: B006 - FastAPI copies it
-    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length in hours")] = 48,
+    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
     """Return the load at the source by hour, from Pinot's rollups; for requested partitions also the time
     since which they are hot, and the last two hours from the samples. Without `partition`, return the sum
@@ -242,7 +242,9 @@ async def latency_history(
     services: ServicesDep,
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
-    hours: Annotated[int, Query(ge=1, le=MOST_LATENCY_HOURS, description="length in hours")] = 6,
+    hours: Annotated[
+        int, Query(ge=1, le=MOST_LATENCY_HOURS, description="length of the history in hours")
+    ] = 6,
     points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
     """Return the latency of records from the measurements in Pinot. If other datastreams share the tasks,

@@ -238,7 +238,7 @@ async def translation(
         str, Query(pattern=f"^{LEGAL_TOPIC}$", description="source topic; for to-source, destination topic")
     ],
     partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
-    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read")],
     translations: TranslationDep,
 ) -> OffsetTranslation:
     """Translate one offset to the other cluster, with the last stored progress of its partition. The response
@@ -265,7 +265,7 @@ async def translation(
 @router.get("/{name}/translation/groups/{group:path}")
 async def group_translation(
     group: Annotated[
-        str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group on that side")
+        str, Path(min_length=1, max_length=LONGEST_GROUP, description="name of the consumer group")
     ],
     translations: TranslationDep,
 ) -> GroupTranslation:

@@ -70,7 +70,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("destination", "shared"),
         bool,
-        "Allow other datastreams to write to the same topics, if they allow it as well.",
+        "Allow other datastreams that also set this option to write to the same topics.",
         "Share destination topics with other datastreams that set this option too.",
         key=SHARED_DESTINATION,
         default=False,
@@ -135,7 +135,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("policies", "path"),
         CopyPath,
-        "Pass batches unopened, or open them.",
+        "Copy whole batches without decompression, or decode records.",
         "Copy path: whole batches or single records.",
         key=f"{PREFIX}path",
         default=DEFAULT_POLICY.path,
@@ -152,7 +152,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("quota", "bytes_per_second"),
         int,
-        "Null: unlimited.",
+        "Quota over all instances; null means unlimited.",
         "Quota in bytes per second.",
         key=f"{PREFIX}bytes-per-second",
         least=1,
@@ -166,7 +166,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_bytes_per_second"),
         int,
-        "Capacity of one task; `learned`: the rate that one core was measured to copy.",
+        "Capacity of one task in bytes per second; `learned`: measured rate at which one core copies.",
         "Capacity of a task in bytes per second, or learned.",
         flag="capacity",
         key=PLACEMENT,
@@ -177,7 +177,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_messages_per_second"),
         int,
-        "Capacity of one task.",
+        "Capacity of one task in messages per second.",
         "Capacity of a task in messages per second.",
         flag="capacity_messages",
         key=PLACEMENT,
