@@ -178,7 +178,8 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:
-    """Convert an error of the framework: unknown path or method, or undecodable body."""
+    """Return a problem document for an error of the framework: an unknown path or method, or an undecodable
+    body."""
     assert isinstance(error, HTTPException)
     path = request.url.path
     meant: HeadraceError = InvalidRequest(str(error.detail))

@@ -1,4 +1,4 @@
-"""Dependencies of the endpoints in one value, created by `headrace/wiring.py`."""
+"""Dependencies of the endpoints in one object, which `headrace/wiring.py` creates."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ from pinot.time_range import TimeRange
 
 
 class ProcessUsage(NamedTuple):
-    """Resource usage of an instance. `memory_bytes`: resident memory of all its processes; `cpu_cores`:
-    average since the previous reading, None for the first. All None if the system does not report it."""
+    """Resource usage of an instance. `memory_bytes`: resident memory of all processes of the instance.
+    `cpu_cores`: average since the previous reading, None for the first reading. Fields are None if the system
+    does not report them."""
 
     processes: int | None = None
     memory_bytes: int | None = None
@@ -70,7 +71,7 @@ class LoadHistoryQuery:
 
 @dataclass(frozen=True)
 class LatencyHistoryQuery:
-    """Query for at most `points` steps of a group's latency; `topics` None: all of its topics."""
+    """Query for at most `points` steps of a group's latency; `topics` None means all topics of the group."""
 
     group: GroupName
     when: TimeRange
@@ -105,7 +106,7 @@ def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
 
 @dataclass(frozen=True)
 class Services:
-    """Use cases, and state that is read without one."""
+    """Use cases, and functions that read state."""
 
     control: Control
     acting: MonitorActions
@@ -121,22 +122,23 @@ class Services:
     """Identifies this service among others in the same store."""
     live: Callable[[], tuple[LiveInstance, ...]]
     previews: WorldView
-    """Computes dry runs by the loads of this instance, which are those of the service if it leads."""
+    """Computes dry runs with the loads of this instance; only the leader has current loads."""
     proposals: ProposalStore
     operations: Operations
     default_destination: ClusterRef
     cluster_of_address: Callable[[str], ClusterRef]
     address_of_cluster: Callable[[ClusterRef], str]
     tls: frozenset[ClusterRef]
-    """Clusters reached over TLS."""
+    """Clusters to which Headrace connects with TLS."""
     connectors: frozenset[str]
-    """Names of Brooklin connectors that mean mirroring Kafka."""
+    """Names of Brooklin connectors that mirror Kafka."""
     transports: frozenset[str]
-    """Names of Brooklin transport providers that mean writing to Kafka."""
+    """Names of Brooklin transport providers that write to Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """Returns the stored progress of a group at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
-    """Same for a source and a destination, including first offsets of lanes that have copied nothing."""
+    """Returns the stored progress of a group for a source and a destination, including the first offsets of
+    lanes that have copied nothing."""
     restarts: RestartClusters
     """Compares the destination before a datastream is restarted."""
     lost: LostStore
@@ -148,7 +150,7 @@ class Services:
     topics: Callable[[ClusterRef], Mapping[str, int] | None]
     """Returns partition counts by topic of a cluster; None if it does not respond in time."""
     is_store_answering: Callable[[], bool]
-    """Returns the last known state, without a request."""
+    """Returns whether the coordination store responded to the last heartbeat, without sending a request."""
     secret: Callable[[], str]
     """Returns the secret shared by the instances of this service. Raises Unreachable, DamagedState."""
     transport: Callable[[], AsyncBaseTransport]
@@ -156,7 +158,7 @@ class Services:
     fleet_deadline_seconds: float
     """Time to wait for another instance."""
     sleep: Callable[[float], Awaitable[None]]
-    """Waits some seconds before a call polls again."""
+    """Waits for a number of seconds, between two polls of a call."""
     load_history: Callable[[LoadHistoryQuery], Mapping[TopicPartition | None, Sequence[LoadHour]]] = (
         no_history
     )
@@ -171,7 +173,8 @@ class Services:
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
     """Returns the monitor's incident records, newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
-    """Capacity of a task for which the plan has none; None: placement ignores load."""
+    """Usable capacity of a task, for groups whose plan does not record one; None if placement ignores
+    load."""
     access: AccessMethods = field(default_factory=AccessMethods)
     """Authentication of callers."""
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -184,7 +187,7 @@ class Services:
     """Returns whether new connections can use the current certificate of REST."""
 
     process_report: Callable[[], ProcessReport] = ProcessReport
-    """Returns the usage of its processes and its plug-ins."""
+    """Returns the resource usage of this instance's processes, and its plug-ins."""
 
     @property
     def status(self) -> InstanceSnapshot:
@@ -192,7 +195,8 @@ class Services:
         return self.snapshot()
 
     def readiness(self) -> dict[str, HealthCondition]:
-        """Return the conditions of this process for serving. Sentences name no files: they may be public."""
+        """Return the conditions under which this process can serve requests. Their sentences contain no file
+        names, because they may be public."""
         tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
         log = "is unreadable; see the log"
         return {

@@ -42,15 +42,15 @@ class PinotSettings(Settings):
     replication: int = Field(default=1, ge=1)
     """Number of Pinot servers that store each segment."""
     retention_days: dict[str, int] = Field(default_factory=dict)
-    """Retention in days by table name, if it differs from the table's default."""
+    """Retention in days by table name, for tables whose retention differs from the default."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
-    """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer
-    `{snapshot = "ENABLE", metadataTTL = 7200000}` bounds the memory of their keys to two hours; on 1.1 to
-    1.3 write `enableSnapshot = true` instead of `snapshot`."""
+    """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer, `{snapshot = "ENABLE",
+    metadataTTL = 7200000}` limits the keys in memory to those of the last two hours; on 1.1 to 1.3 write
+    `enableSnapshot = true` instead of `snapshot`."""
     segment_rows: int = Field(default=2_000_000, ge=1000)
     """Number of rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
-    """Hours after which a consuming segment is committed even if it has fewer rows."""
+    """Hours after which a consuming segment is committed even if it has fewer rows than `segment_rows`."""
 
     def days_kept(self, table: Table) -> int:
         """Return the retention of a table in days."""

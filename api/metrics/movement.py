@@ -48,7 +48,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     )
     yield _by_group(
         "headrace_losing_backlog_ratio",
-        "uncopied share of the source's retained records, maximum of the partitions that lose data",
+        "uncopied share of the records that the source retains: maximum over the partitions that lose data",
         shares,
     )
     yield _by_group(
@@ -78,8 +78,8 @@ def _by_group(name: str, text: str, values: dict[GroupName, float] | Counter[Gro
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """Yield metrics of uncopied partitions: only the leader reports those paused by users, without a task, or
-    excluded by rules; each instance reports its lanes that paused themselves."""
+    """Yield metrics of uncopied partitions. Only the leader reports partitions that users have paused, that
+    have no task, or that rules exclude. Each instance reports its own lanes that have paused themselves."""
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
         one: {} for one in UncopiedState
     }
@@ -122,8 +122,8 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
 
 
 def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
-    """Yield metrics of datastreams whose uncopied partitions all have known positions: a partial sum would
-    mislead."""
+    """Yield metrics of datastreams for which the positions of all uncopied partitions are known, because a
+    partial sum would mislead."""
     lag = GaugeMetricFamily(
         "headrace_uncopied_lag_records",
         "records waiting at the source in uncopied partitions; reported by the leader",
@@ -131,7 +131,7 @@ def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
     )
     retained = GaugeMetricFamily(
         "headrace_uncopied_retained_records",
-        "records that retention can still delete before it reaches an uncopied one, minimum of the"
+        "copied records that retention will delete before it reaches an uncopied record: minimum over the"
         " partitions; reported by the leader",
         labels=["datastream"],
     )

@@ -1,8 +1,8 @@
 """Connection to one broker: pipelined requests, and responses in the order of the requests.
 
-A response that exceeds the free memory stays in the kernel's buffer until memory is free: we stop reading, so
-the broker stops sending. A response larger than its request allows closes the connection before it is
-received, and so does one that stalls.
+While a response exceeds the free memory, the client stops reading from the socket, and so the broker stops
+sending. The connection is closed if a response stalls, or if the response's announced size exceeds the limit
+of its request.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round trip from which the distance limits a connection. Within a data centre it is a tenth of that."""
+"""Round-trip time above which the distance limits the throughput of a connection. Within a data centre, it is
+about a tenth of this."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
-"""Reads from one socket before the loop serves others."""
+"""Maximum number of reads from one socket before the loop serves other sockets."""
 _STALLED_SECONDS: Final = 10.0
 """Time without progress after which a partial response is abandoned and its buffer released."""
 
@@ -52,10 +53,10 @@ OnFailure = Callable[[HeadraceError], None]
 class Request:
     """An encoded request.
 
-    `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
-    `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
-    request, to which `timeout_seconds` is added; None if the response time is unrelated to its health.
-    `most_bytes`: maximum size of the response.
+    `on_answer` is called with the response body and with the buffer that contains the body; the callback may
+    retain the buffer. Exactly one of `on_answer` and `on_failure` is called, once. `wait_seconds`: maximum
+    wait of the broker that the request allows, to which `timeout_seconds` is added; None if the response time
+    does not indicate the broker's health. `most_bytes`: maximum size of the response.
     """
 
     api: int
@@ -74,7 +75,7 @@ class Request:
 class Connection:
     """Socket of one broker with its outstanding requests.
 
-    `name` is for error messages; `features` are set once `handshake.open_connection` has finished.
+    `name` is used in error messages. `features` are set once `handshake.open_connection` has finished.
     `cluster_throttling` records the throttling of all connections of the cluster.
     """
 
@@ -124,7 +125,7 @@ class Connection:
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request; its body must not change until the response."""
+        """Send a request. Its body must not change until the response arrives."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -202,11 +203,13 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Move the due times of outstanding responses, for a delay that is not the broker's fault."""
+        """Postpone the due times of outstanding responses, because of a delay that the broker has not
+        caused."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue further requests until `release`, so that none is sent during an authentication exchange."""
+        """Queue further requests until `release`, because none may be sent during an authentication
+        exchange."""
         self._held = []
 
     def release(self) -> None:
@@ -217,9 +220,9 @@ class Connection:
 
     @property
     def unanswered_since(self) -> float:
-        """Time at which the oldest outstanding response was due; infinity if there is none.
+        """Time at which the oldest outstanding response was due, including the time for its transfer.
 
-        Allows for the transfer of the response, and is infinity while we lack memory to receive one.
+        Infinity if no response is outstanding, or while this client lacks memory to receive the response.
         """
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
@@ -227,7 +230,7 @@ class Connection:
 
     @property
     def lacks_memory(self) -> bool:
-        """True while a response waits for memory to be received."""
+        """True while a response cannot be received because memory is missing."""
         return self._memory_since is not None
 
     def round_trip(self) -> float:
@@ -240,17 +243,17 @@ class Connection:
         return self._progress_at
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return since when the broker is late (infinity: it is not), and a description."""
+        """Return the time since which the broker is late (infinity if it is not late), and a description."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether a request that names its own wait is answered much later than the one before.
-        Another connection shows whether the broker is silent or only this connection."""
+        """Return whether the response to a request with `wait_seconds` is much later than the response before
+        it. A second connection then shows whether the broker is silent, or only this connection."""
         is_asked = bool(self._pending) and self._pending[0][2].wait_seconds is not None
         return is_asked and now - self.unanswered_since >= PATIENCE_SECONDS + self.promptness.usual
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection if the oldest request has timed out, or a response has stalled."""
+        """Close the connection if the oldest request has timed out, or if a response has stalled."""
         if self._slab is not None and self._memory_since is None:
             self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._pending and self._memory_since is None:
@@ -357,7 +360,7 @@ class Connection:
             self._transport.expect(expected)
 
     def _take_frames(self) -> bool:
-        """Dispatch complete frames. Returns False if reading must pause or has ended."""
+        """Process complete frames. Return False if reading must pause or has ended."""
         if self._slab is not None:
             if self._filled < len(self._frame):
                 return True
@@ -389,7 +392,8 @@ class Connection:
         return True
 
     def _announced(self, position: int) -> int:
-        """Return the size of the frame at that position. Raises CorruptData if no request allows it."""
+        """Return the size of the frame at that position. Raises CorruptData for a size that no outstanding
+        request allows."""
         size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
         if not self._pending:
             raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")

@@ -1,4 +1,4 @@
-"""Writes one batch to one partition and waits for it, outside of the channels of lanes."""
+"""Writes one batch to one partition and waits for the acknowledgement; lanes use other code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Separate connection: a broker that waits for replicas serves no other request on it."""
+"""Role of a separate connection, because a broker that waits for replicas serves no other request on the same
+connection."""
 
 
 async def write_patiently(

@@ -32,7 +32,8 @@ Buffer = bytes | bytearray | memoryview
 
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
-"""Place of `tcpi_min_rtt`, in microseconds, in `struct tcp_info` of Linux (include/uapi/linux/tcp.h)."""
+"""Byte offset of `tcpi_min_rtt` (in microseconds) in `struct tcp_info` of Linux
+(include/uapi/linux/tcp.h)."""
 _MICROSECONDS: Final = struct.Struct("=I")
 _NOT_MEASURED: Final = 2**32 - 1
 
@@ -58,7 +59,8 @@ class Transport:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def round_trip(self) -> float:
-        """Return the shortest round trip in seconds that the kernel has measured; 0 if it does not tell."""
+        """Return the shortest round trip in seconds that the kernel has measured; 0 if the kernel does not
+        provide it."""
         if not _HAS_TCP_INFO:
             return 0.0
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT_AT + _MICROSECONDS.size)
@@ -84,7 +86,7 @@ class Transport:
 
 
 class TlsTransport(Transport):
-    """A connected TLS socket. `certificate_file`: of our certificate, empty for none."""
+    """A connected TLS socket. `certificate_file`: file of the client certificate; empty if there is none."""
 
     socket: ssl.SSLSocket
 
@@ -118,8 +120,8 @@ class TlsTransport(Transport):
 def broken(name: str, error: OSError, certificate_file: str | None = None) -> HeadraceError:
     """Return the error for a broken connection.
 
-    With TLS 1.3, a broker rejects our client certificate, or its absence, only after the handshake.
-    `certificate_file`: of our certificate, empty for none; None without TLS.
+    With TLS 1.3, a broker rejects a client certificate, or its absence, only after the handshake.
+    `certificate_file`: file of the client certificate; empty if there is none, None without TLS.
     """
     return _rejection(name, error, certificate_file) or Unreachable(
         f"connection to {name} failed: {error.strerror or error}"
@@ -133,7 +135,8 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the error for a client certificate that a server rejects or misses, None for other failures."""
+    """Return the error for a client certificate that the server has rejected or requires; None for other
+    failures."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(one in reason for one in _CERTIFICATE_ALERTS):
@@ -156,8 +159,8 @@ _TLS_RECORD: Final = 16 * 1024
 _WORTH_JOINING: Final = 4 * 1024
 
 _CONNECT_SECONDS: Final = 5.0
-"""Timeout of the TCP connection; the kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first, so a
-host that has returned would be noticed that late."""
+"""Timeout of a TCP connection attempt. The kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first
+SYN, so a longer attempt would notice too late that a host has returned."""
 
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
@@ -219,7 +222,7 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
 
 
 def _addresses_of(host: str) -> Future[list[Any]]:
-    """Resolve a host name; concurrent callers share one lookup."""
+    """Resolve a host name. Concurrent callers for the same name share one lookup."""
     with _lock:
         known = _looking_up.get(host)
         if known is None:
@@ -237,7 +240,7 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in a new thread and return its result, while the loop continues.
+    """Run a blocking job in a new thread while the loop continues, and return the result of the job.
 
     Raises the errors of the job, and TimeoutError.
     """

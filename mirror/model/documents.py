@@ -1,4 +1,4 @@
-"""JSON from outside, such as request bodies and znodes that any process may have written, and changes of JSON
+"""Parsing of untrusted JSON, such as request bodies and znodes; merge patches and differences of JSON
 documents."""
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _NESTING: Final = (dict, list)
 
 
 def parsed(data: bytes) -> Any:
-    """Parse UTF-8 JSON into a value that is guaranteed to be encodable again.
+    """Parse UTF-8 JSON.
 
-    Raises InvalidRequest for anything else: bytes that are not UTF-8, unpaired surrogates, NaN and
-    infinities, numbers with more digits than Python reads, and nesting deeper than Python's stack allows.
+    The result can always be encoded again. Raises InvalidRequest for other input: bytes that are not UTF-8,
+    unpaired surrogates, NaN and infinities, numbers with more digits than Python reads, and nesting deeper
+    than Python's stack allows.
     """
     try:
         text = data.decode()
@@ -54,7 +55,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Return the lists and objects directly inside these values."""
+    """Return the lists and objects that these values directly contain."""
     return [
         below
         for one in level
@@ -111,8 +112,8 @@ def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
 
 
 def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:
-    """Yield the fields that differ between two documents, sorted by pointer; descend while both are
-    objects."""
+    """Yield the fields that differ between two documents, sorted by pointer. Objects are compared field by
+    field, all other values as a whole."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key), after.get(key), *parts, key)

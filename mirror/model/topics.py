@@ -42,7 +42,7 @@ _LONGEST_CANARY: Final = 200
 _HASH_BYTES: Final = 8
 
 EVERY_TOPIC: Final = ""
-"""Placeholder for all topics together in place of a name; no topic has an empty name."""
+"""Placeholder, in place of a topic name, for all topics together. No topic has an empty name."""
 
 MOST_PARTITIONS: Final = 1_000_000
 """Upper limit of partition numbers in measurements; no topic has as many partitions."""
@@ -89,7 +89,7 @@ class SourcePosition(NamedTuple):
 
 class WaitingRecord(NamedTuple):
     """Timestamp of a waiting record (epoch ms, None if unknown), and the retention of its topic by time and
-    size: `UNLIMITED` if everything is kept, None if it cannot be read."""
+    by size (`UNLIMITED` if the topic keeps all records, None if the settings cannot be read)."""
 
     written_ms: int | None
     retention: Retention = UNKNOWN_RETENTION
@@ -120,10 +120,11 @@ def canary_topic(datastream: str) -> str:
 class TopicSelection:
     """Topics of a cluster that a datastream mirrors.
 
-    `include` and `exclude` are regular expressions over the whole topic name; exclude wins. Names that start
-    with two underscores belong to Kafka and its tools; names that start with `headrace-` or end with
-    `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal` is true, so that `.*`
-    never selects them by accident. Headrace's topics are also mirrored if the expression names them in full.
+    `include` and `exclude` are regular expressions that must match the whole topic name; `exclude` takes
+    precedence. Names that start with two underscores belong to Kafka and its tools; names that start with
+    `headrace-` or end with `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal`
+    is true, so that `.*` never selects them by accident. A topic of Headrace is also mirrored if the
+    expression contains its full name.
 
     `canary`: canary topic of the datastream, which is mirrored whatever the expressions; empty without one.
     It follows from the definition and is not part of it.
@@ -153,13 +154,13 @@ class TopicSelection:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """Full names in the expression, without anchors, brackets and backslashes."""
+        """Full topic names in the expression, found by removing anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Topics that the expression names in full, such as both of `^(orders|users)$`; their metadata can be
-        requested by name."""
+        """Topics whose full names the expression lists, such as `orders` and `users` in `^(orders|users)$`.
+        Their metadata can be requested by name."""
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
@@ -176,12 +177,12 @@ class TopicSelection:
     @cached_property
     def takes_all(self) -> bool:
         """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
-        names of every shape match. Samples are used because equivalent expressions can be written in many
+        names of every shape match. Sample names are used because the same expression can be written in many
         ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
-        """Return whether a topic of Headrace itself is selected on purpose."""
+        """Return whether one of Headrace's own topics is selected explicitly."""
         return self.internal or topic == self.canary or topic in self._named
 
     def require_topic_characters(self) -> None:
@@ -226,7 +227,7 @@ class TopicSelection:
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
     """Build a selection whose `include` may start with negative look-aheads, which are moved to `exclude`.
 
-    Raises InvalidRequest like TopicSelection, also for look-around anywhere else.
+    Raises InvalidRequest like TopicSelection, and for look-around in other places.
     """
     more = ""
     if isinstance(include, str) and len(include) <= LONGEST:
@@ -243,7 +244,7 @@ def _is_own(topic: str) -> bool:
 
 @dataclass(frozen=True)
 class TopicNaming:
-    """Name of a mirrored topic at the destination: a template in which `*` is the source name.
+    """Template for the destination topic's name, in which `*` stands for the source topic's name.
 
     Raises InvalidRequest if the template does not contain exactly one `*` or cannot produce a legal name.
     """
@@ -282,8 +283,8 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as described by its cluster. `settings` holds only values set on the topic, `defaults` the
-    effective values of other settings that control retention."""
+    """A topic as described by its cluster. `settings` contains only the values that are set for the topic;
+    `defaults` contains the effective values of other settings that control retention."""
 
     name: str
     partitions: int

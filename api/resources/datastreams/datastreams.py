@@ -182,15 +182,15 @@ def rendered(answer: DatastreamAnswer) -> bytes:
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the definition with its problem and the result of its last planning; the ETag header names its
-    version."""
+    """Return the definition with its problem and the result of its last planning; the ETag header contains
+    its version."""
     response.headers["ETag"] = etag_of(stored)
     one = stored.datastream
     return DatastreamAnswer.from_datastream(one, reads.problem(one.name), reads.assessments().get(one.group))
 
 
 def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return the same for a definition that was just written."""
+    """Return the response for a definition that was just written; see `answer_of`."""
     reads.acknowledged(stored)
     return answer_of(stored, reads, response)
 
@@ -262,9 +262,10 @@ async def create(
     response: Response,
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create a datastream; the leader turns it READY and plans its tasks. A creation without a response can
-    be repeated with the same `Idempotency-Key`: it creates one datastream, as long as that exists. The event
-    contains the requester; without `requested_by`, the caller's address and its `X-Request-ID`."""
+    """Create a datastream. The leader sets its status to READY and plans its tasks. If the response is lost,
+    repeat the request with the same `Idempotency-Key`: the datastream is created only once, as long as it
+    exists. The event contains the requester or, without `requested_by`, the caller's address and the
+    `X-Request-ID`."""
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -296,8 +297,8 @@ def list_all(
     renditions: RenditionsDep,
     response: Response,
 ) -> Response:
-    """List datastreams by name, including damaged ones; all, or the ones that match the filters. With
-    `limit`, the header `Link` contains the next page."""
+    """List all datastreams, or those that match the filters, sorted by name. The list includes damaged
+    datastreams. With `limit`, the header `Link` contains the next page."""
     named = {cluster: services.cluster_of_address(cluster) for cluster in listing.clusters}
     page, further = listing.page_of(reads.definitions(), named)
     if further:
@@ -328,8 +329,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that
-    enter or leave the datastream start or stop."""
+    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that the
+    change adds or removes start or stop."""
     return await _change(
         name,
         lambda present: body.to_datastream(present, services.cluster_of_address),

@@ -20,7 +20,8 @@ from mirror.model.nodes import SessionState
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 20.0
-"""Bounds how long a worker copies after its control process has frozen. No other instance waits for it."""
+"""Session timeout. It limits how long a worker copies after its control process has frozen; no other instance
+waits for it."""
 
 
 class EmbeddedSession(StoreSession):
@@ -53,10 +54,10 @@ class EmbeddedSession(StoreSession):
         self._store.close()
 
     def beat(self) -> None:
-        """Do nothing: contact is permanent."""
+        """Do nothing: the store is in this process."""
 
     def last_contact(self) -> float:
-        """Return the present time."""
+        """Return the current time, because the store is always reachable."""
         return time.monotonic()
 
     def session_timeout_seconds(self) -> float:

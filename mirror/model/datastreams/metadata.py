@@ -1,7 +1,7 @@
 """A datastream's metadata: known keys and validation of their values.
 
-Unknown keys are kept unchanged for other tools; only their size and characters are checked. The prefix
-`headrace.` is reserved: unknown keys with it are rejected, see `mirror.model.datastreams.policy`.
+Unknown keys are kept unchanged for other tools; only their size and characters are checked. Unknown keys with
+the reserved prefix `headrace.` are rejected; see `mirror.model.datastreams.policy`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
 RESTART: Final = "system.restart"
-"""Time of the last restart (epoch ms), and its start: a word, or a timestamp (epoch ms)."""
+"""Value: time of the last restart (epoch ms), and the start position, which is a word or a timestamp (epoch
+ms)."""
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"
 UUID: Final = "datastreamUUID"
 """Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Start positions allowed for a restart. All others depend on committed positions, so a restart would skip
-records."""
+"""Start positions allowed for a restart. The other start positions would skip records."""
 _LARGEST_BYTES: Final = 100_000
-"""Maximum total size of keys and values as UTF-8; as JSON they can take six times as much."""
+"""Maximum total size of keys and values in bytes of UTF-8; JSON escapes can make them six times as large."""
 _MOST_KEYS: Final = 1_000
 
 
@@ -75,7 +75,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Validate metadata. Raises InvalidRequest that names the key."""
+    """Validate metadata. Raises InvalidRequest, which names the key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(
@@ -95,7 +95,7 @@ def checked_metadata(value: object) -> Mapping[str, str]:
 
 
 def _value(key: str, value: object) -> str:
-    """Return the value as text. Raises InvalidRequest that does not contain secrets."""
+    """Return the value as text. Raises InvalidRequest, whose message contains no secrets."""
     try:
         return bounds.text(f"metadata {key}", value, _LARGEST_BYTES)
     except InvalidRequest:

@@ -1,4 +1,5 @@
-"""Options of a datastream: one table for bodies and responses of /v1, metadata keys, and the command line.
+"""Options of a datastream: one table defines their fields in /v1, their metadata keys and their command-line
+options.
 
 `typed_keys` converts between fields of /v1 and metadata keys, `api.resources.datastreams.datastream_models`
 builds the bodies of each group, and `headrace.console.datastreams.fields` the options of `headrace datastream
@@ -34,12 +35,13 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEARNED, LEAST_MESSAGES,
 
 @dataclass(frozen=True, slots=True)
 class DatastreamOption:
-    """An option.
+    """An option of a datastream.
 
-    `place`: path of its field in a document of /v1. `kind`: type of a value. `text`: description on /v1.
-    `help`: description on the command line, if it differs. `flag`: name there, with underscores. `key`:
-    metadata key that stores it; empty: the definition has a field for it. `default` None: the settings apply,
-    or nothing. `least`, `most`, `pattern`: bounds; `word`: value allowed besides numbers.
+    `place`: path of its field in a document of /v1. `kind`: type of its value. `text`: description in the
+    OpenAPI document. `help`, `flag`: description and name on the command line, if they differ (the name has
+    underscores). `key`: metadata key that stores the option; empty if a field of the definition stores it.
+    `default`: None if the settings provide the default or there is none. `least`, `most`, `pattern`: bounds
+    of the value. `word`: text that is allowed in place of a number.
     """
 
     place: tuple[str, ...]
@@ -69,7 +71,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("destination", "shared"),
         bool,
-        "Allow other datastreams to write to the same topics, if they allow it as well.",
+        "Allow other datastreams that also set this option to write to the same topics.",
         "Share destination topics with other datastreams that set this option too.",
         key=SHARED_DESTINATION,
         default=False,
@@ -134,7 +136,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("policies", "path"),
         CopyPath,
-        "Pass batches unopened, or open them.",
+        "Copy whole batches without decompression, or decode records.",
         "Copy path: whole batches or single records.",
         key=f"{PREFIX}path",
         default=DEFAULT_POLICY.path,
@@ -151,7 +153,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("quota", "bytes_per_second"),
         int,
-        "Null: unlimited.",
+        "Quota over all instances; null means unlimited.",
         "Quota in bytes per second.",
         key=f"{PREFIX}bytes-per-second",
         least=1,
@@ -165,7 +167,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_bytes_per_second"),
         int,
-        "Capacity of one task; `learned`: the rate that one core was measured to copy.",
+        "Capacity of one task in bytes per second; `learned`: measured rate at which one core copies.",
         "Capacity of a task in bytes per second, or learned.",
         flag="capacity",
         key=PLACEMENT,
@@ -176,7 +178,7 @@ OPTIONS: Final = (
     DatastreamOption(
         ("placement", "capacity_messages_per_second"),
         int,
-        "Capacity of one task.",
+        "Capacity of one task in messages per second.",
         "Capacity of a task in messages per second.",
         flag="capacity_messages",
         key=PLACEMENT,
@@ -238,9 +240,10 @@ OPTIONS: Final = (
         default=False,
     ),
 )
-"""All options but those with a form of their own: topics, clusters, the start and objectives."""
+"""All options except topics, clusters, start and objectives, whose fields are defined separately."""
 
 
 def options_of(group: str) -> Iterator[DatastreamOption]:
-    """Yield the options whose fields are in an object of this name, or have this name."""
+    """Yield the options whose fields are in the object `group` of a /v1 document, or the option whose field
+    is `group`."""
     return (option for option in OPTIONS if option.place[0] == group)

@@ -1,6 +1,6 @@
-"""Choices that are typed fields in /v1 and metadata keys in the stored definition. Pure.
+"""Options that are typed fields in /v1 and metadata keys in the stored definition. Pure.
 
-The key is the stored name, which Brooklin's interface shows.
+Brooklin's interface shows the metadata keys.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     PLACEMENT: ("placement",),
     START_POSITIONS: ("start_positions",),
 }
-"""Location of each key's field in a /v1 document."""
+"""Path of the field in a /v1 document, by metadata key."""
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the effective value of each choice by its key, JSON-ready, including defaults. Raises
-    InvalidRequest for invalid metadata."""
+    """Return the effective value of each option, JSON-ready, by metadata key; options that are not set have
+    their defaults. Raises InvalidRequest for invalid metadata."""
     policy = policy_from(metadata)
     return {
         OWNER: metadata.get(OWNER, ""),
@@ -57,7 +57,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: CopyPolicy) -> Any:
-    """Return the value of an option that has a key of its own."""
+    """Return the effective value of an option that has its own metadata key."""
     if option.kind is bool:
         is_unknown = option.key not in metadata and option.default is None
         return None if is_unknown else is_on(metadata, option.key)
@@ -73,7 +73,7 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
 
 def text_of(key: str, value: object) -> str:
     """Return the stored text of a typed value. Raises InvalidRequest for an invalid objective, placement
-    choice or start position."""
+    option or start position."""
     if key == START_POSITIONS:
         return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
@@ -86,7 +86,7 @@ def text_of(key: str, value: object) -> str:
 
 
 def is_unset(value: object) -> bool:
-    """Return whether a typed value chooses nothing, so that no key is needed for it."""
+    """Return whether a typed value is unset, so that no metadata key needs to be stored."""
     return (
         value is None
         or value == []
@@ -112,9 +112,8 @@ def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that a /v1 document makes in typed fields, by key; None for a field that is null
-    itself or inside a null object.
-    """
+    """Return the values of the typed fields in a /v1 document, by metadata key. The value is None if the
+    field or an enclosing object is null."""
     found: dict[str, Any] = {}
     for key, place in PLACES.items():
         level: Any = document
@@ -131,5 +130,6 @@ def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
-    """Return the location of a choice in a request; `metadata`: the keys that the request contains."""
+    """Return the JSON pointer to an option in a request. `metadata`: the metadata keys that the request
+    contains."""
     return pointer_to(["metadata", key] if key in metadata or key not in PLACES else PLACES[key])

@@ -1,6 +1,7 @@
 """Placement choices of a datastream: capacity and utilisation of its tasks, strategy and load provider. Pure.
 
-Bounds on the number of tasks are in `TaskLimits`. Choices that a datastream omits default to the settings.
+Bounds on the number of tasks are in `TaskLimits`. The settings provide the defaults of options that a
+datastream omits.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
-    """Choices of one datastream; None for the default from the settings. Capacities are per task and second;
-    `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its tasks.
-    `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count. Raises
-    InvalidRequest."""
+    """Placement options of one datastream; None for the default from the settings. Capacities are per task
+    and second; `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its
+    tasks. `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count.
+    Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
@@ -126,8 +127,8 @@ def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """Return the capacity terms for tasks that datastreams share, in place of the settings: the strictest of
-    each choice, and a number before `learned`."""
+    """Return the capacity terms for tasks that several datastreams share: the strictest value of each option,
+    with `terms` from the settings as defaults. A number takes precedence over `learned`."""
     found = tuple(several)
     capacities = [one.capacity_bytes_per_second for one in found]
     numbers = [capacity for capacity in capacities if isinstance(capacity, int)]
@@ -153,6 +154,7 @@ def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """Return `none` if chosen at all, else the first provider chosen; None for the default."""
+    """Return `none` if any datastream chooses it, otherwise the first provider chosen; None for the
+    default."""
     chosen = [one.load_provider for one in several if one.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

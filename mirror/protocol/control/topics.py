@@ -26,9 +26,9 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
-"""Time within which the controller must respond; shorter than our own request timeout."""
+"""Timeout that the controller gets; shorter than the client's request timeout."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
-"""Size of the settings of one topic, without their documentation."""
+"""Maximum size of the settings of one topic, without their documentation."""
 
 
 class TopicOutcome(NamedTuple):

@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 1.0
 _REPORT_SECONDS: Final = 5.0
 """Interval between two reports of changed delays. A new delay is reported earlier."""
 _HELD_SHARE: Final = 0.2
-"""Share of the time from which on a delay is reported."""
+"""Minimum share of the time for a delay to be reported."""
 _FREE_SHARE: Final = 0.05
 """Share of the time below which the report ends."""
 _OTHER_SHARE: Final = 0.25
@@ -33,8 +33,8 @@ _AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
 class QuotaDelay(NamedTuple):
-    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the broker that
-    throttles, for a quota of a cluster."""
+    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the throttling
+    broker, if it is the quota of a cluster."""
 
     share: float
     quota: str

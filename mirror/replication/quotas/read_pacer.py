@@ -1,4 +1,5 @@
-"""Pacing of fetches: while a lane has room and quota, up to its end, in the tier that suits its lag."""
+"""Pacing of fetches: decides when a lane fetches, given its buffer, its quotas and its end offset, and in
+which tier, given its lag."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Control over which lanes the next fetch of their channel includes."""
+    """Decides which lanes the next fetch request of a channel includes."""
 
     def __init__(
         self, context: EngineContext, lanes: LaneRegistry, runner: LaneRunner, quotas: QuotaWatch
@@ -56,7 +57,7 @@ class ReadPacer:
             self.ask_for_more(lane, 0)
 
     def try_later(self, lane: Lane) -> None:
-        """Retry after a moment because the response was of no use."""
+        """Retry after a short delay, because the response could not be used."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
@@ -65,7 +66,7 @@ class ReadPacer:
     def change_tier(self, lane: Lane, received: int, *, waits: bool = False) -> bool:
         """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
 
-        With `waits`, it is not fetched there at once.
+        With `waits`, fetching does not start at once.
         """
         end = lane.read.readable_end
         if lane.read.is_live:
