@@ -19,6 +19,7 @@ from mirror.wording import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopyRun
     from mirror.jobs.copy_job import CopyPlan
     from monitor.canary.gate import GateResult
@@ -54,6 +55,7 @@ def canary(
 
     Exits with 1 if a limit was exceeded: records were lost or late, or the source did not acknowledge writes.
     """
+    from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds
     from headrace.console.terminal import StatusLine
     from headrace.oncall.canaries import probes_of
@@ -65,13 +67,14 @@ def canary(
     seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)
     path = _path(datastream, source, destination, at, config)
-    probe = probes_of(settings)(path)
+    directory = ClusterDirectory(settings.clusters)  # an operator may use any address
+    probe = probes_of(directory)(path)
 
     def show(figures: CanaryFigures) -> None:
         if line.is_due(time.monotonic()):
             line.show([_progress(figures)])
 
-    with line, _own_copy(config, path) if source else nullcontext():
+    with line, _own_copy(config, directory, path) if source else nullcontext():
         result = run_gate(probe, limits, seconds, show)
     _print(path, result, as_json=as_json)
     if not result.is_passed:
@@ -104,23 +107,19 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
 
 
 @contextmanager
-def _own_copy(config: Path | None, path: CanaryPath) -> Iterator[None]:
+def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath) -> Iterator[None]:
     """Copy the canary topic in a worker process during the block, as `headrace copy` does. Deletes both
     topics afterwards."""
     import re
 
-    from headrace.clusters.directory import directory_of
     from headrace.commands.copy import copy_setup
     from headrace.copy.run import CopyRun
-    from headrace.settings import load_settings
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyJob
     from mirror.model.datastreams.datastream import StartPosition
     from mirror.model.topics import TopicDescription, TopicNaming, TopicSelection
     from monitor.adapters.canary_probe import TOPIC_SETTINGS
 
-    settings = load_settings(config)
-    directory = directory_of(settings)
     topics = ((path.source, path.topic), (path.destination, path.copy))
     admins = [(KafkaAdmin(directory.resolve(cluster)), topic) for cluster, topic in topics]
     job = CopyJob(
