@@ -61,8 +61,11 @@ def canary(
     from headrace.oncall.canaries import probes_of
     from headrace.oncall.canary_gate import run_gate
     from headrace.settings import load_settings
+    from mirror.errors import InvalidRequest
     from monitor.canary.gate import GateLimits
 
+    if not 0 <= min_availability <= 100:  # not a number
+        raise InvalidRequest(f"--min-availability {min_availability}: give a percentage")
     settings = load_settings(config)
     seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)

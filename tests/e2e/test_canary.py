@@ -31,7 +31,7 @@ def gate(pair: KafkaPair, *options: str) -> tuple[int, dict[str, Any]]:
         "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": pair.destination.address,
     }
     done = subprocess.run(
-        [sys.executable, "-m", "headrace", "canary", *options, "--for", "2s", "--max-delay", "8s", "--json"],
+        [sys.executable, "-m", "headrace", "canary", *options, "--for", "2s", "--max-delay", "5s", "--json"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

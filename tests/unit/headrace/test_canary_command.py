@@ -53,6 +53,7 @@ def test_a_gate_fails_if_nothing_arrives() -> None:
         ("orders", "--for", "soon"),
         ("orders", "--max-delay", "0s"),
         ("orders",),
+        ("orders", "--min-availability", "nan"),
         ("--source", "nowhere", "--destination", "destination"),
     ],
 )
