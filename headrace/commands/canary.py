@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import uuid
@@ -14,6 +15,7 @@ import typer
 
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from mirror.bulkheads import Bulkhead
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopyRun
+    from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyPlan
     from monitor.canary.gate import GateResult
     from monitor.canary.ledger import CanaryFigures
@@ -77,9 +80,10 @@ def canary(
         if line.is_due(time.monotonic()):
             line.show([_progress(figures)])
 
-    with line, _own_copy(config, directory, path) if source else nullcontext():
-        result = run_gate(probe, limits, seconds, show)
-    _print(path, result, as_json=as_json)
+    with _own_copy(config, directory, path) if source else nullcontext():
+        with line:
+            result = run_gate(probe, limits, seconds, show)
+        _print(path, result, as_json=as_json)  # even if the topics cannot be deleted
     if not result.is_passed:
         raise typer.Exit(1)
 
@@ -116,6 +120,7 @@ def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath
     import re
 
     from headrace.commands.copy import copy_setup
+    from headrace.console.terminal import complain
     from headrace.copy.run import CopyRun
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyJob
@@ -134,6 +139,7 @@ def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath
         start=StartPosition.LATEST,
     )
     run = CopyRun(copy_setup(config, job, -1), job, 1)
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up
     try:
         admins[0][0].create(TopicDescription(path.topic, 1, settings=TOPIC_SETTINGS))
         plan = _planned(run)
@@ -144,10 +150,19 @@ def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath
         finally:
             run.stop()
             thread.join(_COPY_STOP_SECONDS)
-            run.forget(plan.specs)
+            with Bulkhead(lambda error: complain(f"cannot delete the progress of the copy: {error}")):
+                run.forget(plan.specs)
     finally:
+        signal.signal(signal.SIGTERM, former)
         for admin, topic in admins:
-            admin.delete(topic)
+            _delete(admin, topic)
+
+
+def _delete(admin: KafkaAdmin, topic: str) -> None:
+    from headrace.console.terminal import complain
+
+    with Bulkhead(lambda error: complain(f"cannot delete topic {topic}: {error}")):
+        admin.delete(topic)
 
 
 def _planned(run: CopyRun) -> CopyPlan:
