@@ -96,7 +96,7 @@ def test_latency_is_summed_by_step(metrics_world: MetricsWorld) -> None:
 def test_usage_is_summed_by_topic_and_day(metrics_world: MetricsWorld) -> None:
     group, cluster, day_ms = fresh_name("usage"), fresh_name("cluster"), 86_400_000
     today = HOUR // day_ms * day_ms
-    base = a_measurement(group, cluster, 0, today + HOUR_MS, 100)
+    base = a_measurement(group, cluster, 0, today + HOUR_MS, 100, lag=0)
     base = replace(base, records_copied=10, bytes_copied=1_000, batches=2, cpu_ms=500.0, topic="t")
     rows = [
         base,
