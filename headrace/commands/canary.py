@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import uuid
@@ -14,12 +15,15 @@ import typer
 
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from mirror.bulkheads import Bulkhead
 from mirror.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.clusters.directory import ClusterDirectory
     from headrace.copy.run import CopyRun
+    from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyPlan
     from monitor.canary.gate import GateResult
     from monitor.canary.ledger import CanaryFigures
@@ -54,26 +58,32 @@ def canary(
 
     Exits with 1 if a limit was exceeded: records were lost or late, or the source did not acknowledge writes.
     """
+    from headrace.clusters.directory import ClusterDirectory
     from headrace.console.durations import milliseconds
     from headrace.console.terminal import StatusLine
     from headrace.oncall.canaries import probes_of
     from headrace.oncall.canary_gate import run_gate
     from headrace.settings import load_settings
+    from mirror.errors import InvalidRequest
     from monitor.canary.gate import GateLimits
 
+    if not 0 <= min_availability <= 100:  # not a number
+        raise InvalidRequest(f"--min-availability {min_availability}: give a percentage")
     settings = load_settings(config)
     seconds, line = milliseconds(duration) / 1_000, StatusLine(time.monotonic())
     limits = GateLimits(milliseconds(max_delay), max_lost, min_availability / 100)
     path = _path(datastream, source, destination, at, config)
-    probe = probes_of(settings)(path)
+    directory = ClusterDirectory(settings.clusters)  # an operator may use any address
+    probe = probes_of(directory)(path)
 
     def show(figures: CanaryFigures) -> None:
         if line.is_due(time.monotonic()):
             line.show([_progress(figures)])
 
-    with line, _own_copy(config, path) if source else nullcontext():
-        result = run_gate(probe, limits, seconds, show)
-    _print(path, result, as_json=as_json)
+    with _own_copy(config, directory, path) if source else nullcontext():
+        with line:
+            result = run_gate(probe, limits, seconds, show)
+        _print(path, result, as_json=as_json)  # even if the topics cannot be deleted
     if not result.is_passed:
         raise typer.Exit(1)
 
@@ -104,23 +114,20 @@ def _path(datastream: str, source: str, destination: str, at: str, config: Path 
 
 
 @contextmanager
-def _own_copy(config: Path | None, path: CanaryPath) -> Iterator[None]:
+def _own_copy(config: Path | None, directory: ClusterDirectory, path: CanaryPath) -> Iterator[None]:
     """Copy the canary topic in a worker process during the block, as `headrace copy` does. Deletes both
     topics afterwards."""
     import re
 
-    from headrace.clusters.directory import directory_of
     from headrace.commands.copy import copy_setup
+    from headrace.console.terminal import complain
     from headrace.copy.run import CopyRun
-    from headrace.settings import load_settings
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.jobs.copy_job import CopyJob
     from mirror.model.datastreams.datastream import StartPosition
     from mirror.model.topics import TopicDescription, TopicNaming, TopicSelection
     from monitor.adapters.canary_probe import TOPIC_SETTINGS
 
-    settings = load_settings(config)
-    directory = directory_of(settings)
     topics = ((path.source, path.topic), (path.destination, path.copy))
     admins = [(KafkaAdmin(directory.resolve(cluster)), topic) for cluster, topic in topics]
     job = CopyJob(
@@ -132,6 +139,7 @@ def _own_copy(config: Path | None, path: CanaryPath) -> Iterator[None]:
         start=StartPosition.LATEST,
     )
     run = CopyRun(copy_setup(config, job, -1), job, 1)
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up
     try:
         admins[0][0].create(TopicDescription(path.topic, 1, settings=TOPIC_SETTINGS))
         plan = _planned(run)
@@ -142,10 +150,19 @@ def _own_copy(config: Path | None, path: CanaryPath) -> Iterator[None]:
         finally:
             run.stop()
             thread.join(_COPY_STOP_SECONDS)
-            run.forget(plan.specs)
+            with Bulkhead(lambda error: complain(f"cannot delete the progress of the copy: {error}")):
+                run.forget(plan.specs)
     finally:
+        signal.signal(signal.SIGTERM, former)
         for admin, topic in admins:
-            admin.delete(topic)
+            _delete(admin, topic)
+
+
+def _delete(admin: KafkaAdmin, topic: str) -> None:
+    from headrace.console.terminal import complain
+
+    with Bulkhead(lambda error: complain(f"cannot delete topic {topic}: {error}")):
+        admin.delete(topic)
 
 
 def _planned(run: CopyRun) -> CopyPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.clusters.directory import directory_of
+from headrace.clusters.directory import ClusterDirectory
 from headrace.console.client import RestClient
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import shared_loop
@@ -17,9 +17,8 @@ from monitor.adapters.canary_probe import CanaryEnd, CanaryProbe
 from monitor.canary.watch import CanaryPath, Paths
 
 
-def probes_of(settings: HeadraceSettings) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return the builder of probes. It raises ConfigError for a cluster that definitions may not use."""
-    directory = directory_of(settings)
+def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
+    """Return the builder of probes. It raises ConfigError for a cluster that the directory does not allow."""
 
     def open_probe(path: CanaryPath) -> CanaryProbe:
         source = CanaryEnd(directory.resolve(path.source), path.topic)

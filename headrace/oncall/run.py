@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from headrace.clusters.directory import directory_of
 from headrace.oncall.alerts import build_alerts
 from headrace.oncall.canaries import probes_of
 from headrace.oncall.incidents import build_incidents
@@ -60,7 +61,7 @@ class MonitorTerm:
         self._standstill = PauseDetector(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
-        canaries = CanaryWatch(service.canaries, probes_of(settings), metrics.canaries.show)
+        canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
         alerts.watch(lambda now_ms: [*resize.alerts(now_ms), *canary_alerts(canaries.states)])
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None

@@ -156,8 +156,9 @@ class Conditions:
         drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
-        own = [one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one)]
-        self._see([*drafts, *self._of_partitions(movements, covered, faults, now), *own], now)
+        self._see(
+            [*drafts, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
+        )
         self._forget(now)
         return self._firing(now)
 
@@ -181,9 +182,16 @@ class Conditions:
         seen = [blind] if all(fault.is_idle for fault in faults) or blind.key in self._fired else []
         if not seen:
             self._held.pop(blind.key, None)
-        self._see([*seen, *self._of_partitions(movements, covered, faults, now), *own], now)
+        self._see(
+            [*seen, *self._of_partitions(movements, covered, faults, now), *self._unexplained(own)], now
+        )
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
+
+    def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
+        """Yield the monitor's own alerts, without those of canaries that an alert about their datastream or
+        its clusters explains."""
+        return (one for one in own if one.kind is not CANARY_UNAVAILABLE or not self._is_held_back(one))
 
     def _drafts_of(
         self, name: DatastreamName, finding: TurnResult, movements: FleetMovement, now: ClockReading

@@ -74,23 +74,23 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
     for one in sorted(datastreams, key=lambda one: (one.created_ms or 0, one.name)):
         by_group.setdefault((one.group, one.source), []).append(one)
     lines = []
-    for one in sums:
-        mine = _selecting(by_group.get((one.group, one.cluster), []), one.topic)
+    for measured in sums:
+        mine = _selecting(by_group.get((measured.group, measured.cluster), []), measured.topic)
         owner = mine.metadata.get(OWNER, "") if mine is not None else ""
         destination = mine.destination if mine is not None else ""
         lines.append(
             UsageLine(
-                one.day_ms,
+                measured.day_ms,
                 owner,
-                mine.name if mine is not None else one.group,
-                one.cluster,
+                mine.name if mine is not None else measured.group,
+                measured.cluster,
                 destination,
-                one.topic,
-                one.bytes,
-                one.records,
-                one.batches,
-                one.cpu_ms / 1_000,
-                prices.cost(one.cluster, destination, one.bytes),
+                measured.topic,
+                measured.bytes,
+                measured.records,
+                measured.batches,
+                measured.cpu_ms / 1_000,
+                prices.cost(measured.cluster, destination, measured.bytes),
             )
         )
     return sorted(lines, key=lambda line: (line.day_ms, line.owner, line.datastream, line.topic))

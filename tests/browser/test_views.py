@@ -593,7 +593,13 @@ def a_usage(*lines: dict[str, Any], owners: list[dict[str, Any]]) -> dict[str, A
 
 def test_usage_is_shown_by_owner_topic_and_day(page: Page) -> None:
     today = NOW // 86_400_000 * 86_400_000
-    line = {"owner": "one", "datastream": "orders", "source": "a", "destination": "b", "topic": "t"}
+    line: dict[str, Any] = {
+        "owner": "one",
+        "datastream": "orders",
+        "source": "a",
+        "destination": "b",
+        "topic": "t",
+    }
     line |= {
         "day_ms": today - 86_400_000,
         "bytes": 86_400,

@@ -97,6 +97,28 @@ def test_damaged_rows_are_skipped(cluster: FakeCluster) -> None:
     assert [one.records for one in usage(cluster).sums(days(DAY))] == [10]
 
 
+def test_earlier_days_are_dropped_before_an_answer_is_too_large(cluster: FakeCluster) -> None:
+    read = TopicUsage(KafkaCluster(bootstrap_servers=cluster.address), "m", most_sums=2)
+    write(cluster, replace(ROW, time_ms=NOW_MS - DAY_MS), ROW)
+    assert len(read.sums(days(DAY - 1))) == 2
+    write(cluster, replace(ROW, topic="users"))
+    assert len(read.sums(days(DAY))) == 2
+    with pytest.raises(AnswerTooLarge):
+        read.sums(days(DAY - 1))
+    assert len(read.sums(days(DAY))) == 2
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_start(cluster: FakeCluster) -> None:
+    read = usage(cluster)
+    write(cluster, ROW, ROW)
+    assert [one.records for one in read.sums(days(DAY))] == [20]
+    with cluster.lock:
+        cluster.delete_topic("m")
+        cluster.create_topic("m", 2)
+    write(cluster, ROW)
+    assert [one.records for one in read.sums(days(DAY))] == [10]
+
+
 def test_too_many_rows_and_a_missing_topic_are_errors(cluster: FakeCluster) -> None:
     write(cluster, *[ROW] * 11)
     with pytest.raises(AnswerTooLarge):
