@@ -127,13 +127,11 @@ class KafkaStore(StoreServers):
         while True:
             try:
                 refusal = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_SECONDS)[place]
-            except TimeoutError:
-                wait(0.5)
-                continue
-            except KafkaException as error:  # no controller yet
-                refusal = error
-            if refusal is None or refusal.args[0].code() == KafkaError.ELECTION_NOT_NEEDED:
-                return
+            except (TimeoutError, KafkaException):  # there is no controller yet
+                pass
+            else:
+                if refusal is None or refusal.code() == KafkaError.ELECTION_NOT_NEEDED:
+                    return
             wait(0.5)
 
     def trim(self, wait: Wait) -> None:
