@@ -142,17 +142,15 @@ class _Fleet:
                 return plan
             changed.wait(_PATIENCE_SECONDS)
 
-    def lose_one(self) -> None:
-        """End the session of an instance."""
-        self._sessions[-1].stop()
-
     def serve(self, orders: Connection) -> None:
         """Follow the orders: an epoch to read, None to lose an instance, until the connection is closed."""
         orders.send(self.members)
         with suppress(EOFError):
             while True:
                 epoch = orders.recv()
-                orders.send(self.lose_one() if epoch is None else self.lanes(epoch))
+                if epoch is None:
+                    self._sessions[-1].stop()
+                orders.send(self.lanes(epoch) if epoch is not None else 0)
         for session in self._sessions:
             session.stop()
 
