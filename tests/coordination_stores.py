@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -22,6 +23,8 @@ from stack.server import Jvm, Server
 from stack.zookeeper import ZooKeeperServer
 from tests.kafka_data import admin_client
 
+NewSession = Callable[..., CoordinationClient]
+"""Returns a session that is not started; its argument is the session timeout in seconds."""
 Wait = Callable[[float], None]
 """Sleeps for some seconds; raises if the run is aborted meanwhile."""
 _CLUSTER: Final = "store"
@@ -42,17 +45,15 @@ class StoreServers(ABC):
     title: str
     """Name in output."""
 
-    def __init__(self, servers: Mapping[str, Server]) -> None:
+    def __init__(self, servers: Mapping[str, Server], session: NewSession) -> None:
         self.servers = servers
         """Servers by name."""
+        self.session = session
+        """Factory of sessions, which can be passed to another process."""
 
     @abstractmethod
     def environment(self, session_timeout_seconds: float) -> Mapping[str, str]:
         """Return the settings of an instance that uses the store."""
-
-    @abstractmethod
-    def session(self, session_timeout_seconds: float = 6.0) -> CoordinationClient:
-        """Return a new session, not started."""
 
     @abstractmethod
     def victim(self, choice: float, wait: Wait) -> Server:
@@ -70,17 +71,13 @@ class ZooKeeperStore(StoreServers):
 
     def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
         self.server = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0], settings=settings)
-        super().__init__({"zookeeper": self.server})
+        super().__init__({"zookeeper": self.server}, partial(zookeeper_session, self.server.address))
 
     def environment(self, session_timeout_seconds: float) -> Mapping[str, str]:
         return {
             "HEADRACE_ZOOKEEPER__SERVERS": self.server.address,
             "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": f"{session_timeout_seconds}",
         }
-
-    def session(self, session_timeout_seconds: float = 6.0) -> CoordinationClient:
-        seconds = session_timeout_seconds
-        return ZooKeeper(ZooKeeperSettings(servers=self.server.address, session_timeout_seconds=seconds))
 
     def victim(self, choice: float, wait: Wait) -> Server:
         return self.server
@@ -100,7 +97,8 @@ class KafkaStore(StoreServers):
             _CLUSTER, folder / _CLUSTER, ports, jvm=jvm or Jvm(heap_mib=256, quick_start=True)
         )
         self.topic = CoordinationSettings().topic
-        super().__init__({node.name: node for node in self.cluster.nodes})
+        servers = {node.name: node for node in self.cluster.nodes}
+        super().__init__(servers, partial(kafka_session, self.cluster.address))
 
     def environment(self, session_timeout_seconds: float) -> Mapping[str, str]:
         return {
@@ -108,9 +106,6 @@ class KafkaStore(StoreServers):
             "HEADRACE_COORDINATION__CLUSTER": _CLUSTER,
             "HEADRACE_COORDINATION__SESSION_TIMEOUT_SECONDS": f"{session_timeout_seconds}",
         }
-
-    def session(self, session_timeout_seconds: float = 6.0) -> CoordinationClient:
-        return kafka_session(self.cluster.address, session_timeout_seconds)
 
     def victim(self, choice: float, wait: Wait) -> Server:
         """Return the leader of the log in half of the cases, otherwise another broker."""
@@ -127,13 +122,11 @@ class KafkaStore(StoreServers):
         while True:
             try:
                 refusal = admin.elect_leaders(ElectionType.PREFERRED, [place]).result(_SECONDS)[place]
-            except TimeoutError:
-                wait(0.5)
-                continue
-            except KafkaException as error:  # no controller yet
-                refusal = error
-            if refusal is None or refusal.args[0].code() == KafkaError.ELECTION_NOT_NEEDED:
-                return
+            except (TimeoutError, KafkaException):  # there is no controller yet
+                pass
+            else:
+                if refusal is None or refusal.code() == KafkaError.ELECTION_NOT_NEEDED:
+                    return
             wait(0.5)
 
     def trim(self, wait: Wait) -> None:
@@ -179,7 +172,12 @@ class KafkaStore(StoreServers):
             wait(0.5)
 
 
-def kafka_session(address: str, session_timeout_seconds: float) -> KafkaSession:
+def zookeeper_session(address: str, session_timeout_seconds: float = 6.0) -> ZooKeeper:
+    """Return a new session with a ZooKeeper, not started."""
+    return ZooKeeper(ZooKeeperSettings(servers=address, session_timeout_seconds=session_timeout_seconds))
+
+
+def kafka_session(address: str, session_timeout_seconds: float = 6.0) -> KafkaSession:
     """Return a new session with the store of a cluster, not started."""
     settings = CoordinationSettings(
         cluster=_CLUSTER, session_timeout_seconds=session_timeout_seconds, connect_timeout_seconds=60

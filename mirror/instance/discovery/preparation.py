@@ -127,8 +127,7 @@ def prepare(
     present = destination.list_topics()
     descriptions = source.describe(sorted(mirrored)) if mirrored else {}
     adopts = rules.adopts(datastream)
-    made = rules.claims.made_for(datastream, written, present)
-    adopted = rules.claims.adopted_for(datastream, written, present.keys() - made, mirrored if adopts else ())
+    made, adopted = rules.claims.claimed_by(datastream, written, present, mirrored if adopts else ())
     short = shortfalls(
         datastream, mirrored, present, made, rules.most_partitions, adopts=adopts, adopted=adopted
     )
