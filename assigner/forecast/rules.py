@@ -74,10 +74,11 @@ class SeasonalRules:
         came = _each_moved(self._series, -distances)
         best = np.full(came.shape, np.nan)
         lowest = np.full(came.shape, np.inf, np.float32)
+        off = np.empty_like(best)
         # One rule at a time, in single precision: its arrays fit into the cache of the processor.
         for forecast in self._candidates(distances):
-            errors = np.abs(forecast - came, dtype=np.float32, casting="same_kind")
-            scores = _scores(errors, distances)
+            np.abs(np.subtract(forecast, came, out=off), out=off)
+            scores = _scores(off.astype(np.float32), distances)
             is_better = (scores < lowest) & np.isfinite(forecast)
             np.copyto(lowest, scores, where=is_better)
             np.copyto(best, forecast, where=is_better)
@@ -95,7 +96,7 @@ class SeasonalRules:
         yield week
         for levels in (self._levels, self._trends):
             yield _median([values * level for values, level in zip(past, levels, strict=True)])
-        yield sliding_window_view(self._usual, len(series))[distances]
+        yield sliding_window_view(self._usual, len(series))[distances[0] : distances[-1] + 1]
         if distances[0] <= _PRESENT:
             yield np.where((distances <= _PRESENT)[:, None], series, np.nan)
 
@@ -120,10 +121,12 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _each_moved(series: Values, hours: Distances) -> Values:
-    """Return the series moved by each of some numbers of hours: float64[len(hours), len(series)]."""
+    """Return the series moved by each of some numbers of hours, each one less than the previous, as a view:
+    float64[len(hours), len(series)]."""
     unknown = np.full(int(np.abs(hours).max()), np.nan)
+    first = len(unknown) - int(hours[0])
     padded = np.concatenate([unknown, series, unknown])
-    return np.asarray(sliding_window_view(padded, len(series))[len(unknown) - hours])
+    return np.asarray(sliding_window_view(padded, len(series))[first : first + len(hours)])
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
@@ -175,17 +178,18 @@ def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
 
 
 def _median(rows: Sequence[Values]) -> Values:
-    """Return the element-wise median of the known values of four arrays."""
-    one, two, three, four = rows
-    # Sorts unknown values last: `fmin` ignores NaN, `maximum` returns it.
-    one, two = np.fmin(one, two), np.maximum(one, two)
-    three, four = np.fmin(three, four), np.maximum(three, four)
-    first, second = np.fmin(one, three), np.maximum(one, three)
-    third, fourth = np.fmin(two, four), np.maximum(two, four)
-    second, third = np.fmin(second, third), np.maximum(second, third)
+    """Return the element-wise median of the known values of four arrays, which are overwritten."""
+    first, second, third, fourth = rows
+    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+        # Sorts unknown values last: `fmin` ignores NaN, `maximum` returns it.
+        low = np.fmin(rows[one], rows[other])
+        np.maximum(rows[one], rows[other], out=rows[other])
+        rows[one][...] = low
     below = np.where(np.isnan(third), first, second)
     above = np.where(np.isnan(fourth), np.where(np.isnan(second), first, second), third)
-    return np.asarray((below + above) / 2)
+    below += above
+    below /= 2
+    return below
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:

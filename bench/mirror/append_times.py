@@ -69,7 +69,7 @@ class Unbounded:
         """Ignore the call."""
 
     def span(self, first: int, last: int) -> AppendSpan:
-        """Return that nothing is known."""
+        """Return unknown bounds."""
         return UNKNOWN_SPAN
 
     def appended_ms(self, timestamp: int, span: AppendSpan) -> int:
