@@ -61,8 +61,9 @@ _DATASTREAMS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     ("billing", _PAYMENTS, "team-billing", {"objective": {"milliseconds": 2 * _LIMIT_MS}}),
     ("audit", "audit-log", "team-security", {}),
 )
-_SETTINGS: Final = ("close_seconds = 20.0", "[monitor]")
-"""A setting and its section: incidents close soon, because they count only while a run lasts."""
+_SETTINGS: Final = {"[monitor]": "close_seconds = 20.0", "[assigner.advice]": "largest_error = 0.001"}
+"""A setting of each section. Incidents close soon, because they count only while a run lasts. Plans follow
+the measured loads: tasks that the forecast adds before the traffic shifts would prevent the incident."""
 _PATIENCE_SECONDS: Final = 300.0
 _START_SHARE: Final = 0.25
 """Share of the usual traffic until partitions are placed by load, to avoid an overload."""
@@ -85,9 +86,10 @@ class Scene:
         """Start everything, and place all partitions by known loads."""
         processes = self._processes
         processes.start_stack()
-        setting, section = _SETTINGS
         text = processes.settings_file.read_text()
-        processes.settings_file.write_text(text.replace(section, f"{section}\n{setting}", 1))
+        for section, setting in _SETTINGS.items():
+            text = text.replace(section, f"{section}\n{setting}", 1)
+        processes.settings_file.write_text(text)
         processes.make_topics()
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=processes.addresses["source"]))
         admin.create(TopicDescription(_PAYMENTS, len(_PAYMENT_RATES), settings=KEPT))
