@@ -74,7 +74,8 @@ class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours after the last one of `history` (loads by start of the hour, epoch ms).
+    """Forecast the `ahead` hours that follow the last hour of `history` (loads by start of the hour, epoch
+    ms).
 
     Only partitions that were measured in the last day count, because others may be deleted. An hour that is
     missing in `history` is unknown; a partition that is missing in a known hour had no load.
@@ -84,20 +85,21 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     lately = _last_day(history)
     partitions = sorted({partition for loads in lately for partition in loads})
     totals = {
-        hour: sum(loads[one].bytes_per_second for one in partitions if one in loads)
+        hour: sum(loads[partition].bytes_per_second for partition in partitions if partition in loads)
         for hour, loads in history.items()
     }
     newest: dict[TopicPartition, PartitionLoad] = {}
     for hour in sorted(history):
         newest.update(history[hour])
-    newest = {one: newest[one] for one in partitions}
+    newest = {partition: newest[partition] for partition in partitions}
     return outlook_of_totals(totals, history, newest, ahead, certainty)
 
 
 def outlook_of_totals(
     totals: Mapping[int, float], history: Mapping[int, Loads], newest: Loads, ahead: int, certainty: float
 ) -> Outlook:
-    """Forecast the `ahead` hours after the last one of `totals` (bytes/s by start of the hour, epoch ms).
+    """Forecast the `ahead` hours that follow the last hour of `totals` (bytes/s by start of the hour, epoch
+    ms).
 
     `history`: loads of partitions in some of these hours; it may be empty. `newest`: latest load of each
     partition, used if its loads a day and a week before are unknown; partitions without an entry are ignored.
@@ -153,8 +155,8 @@ def _possible(load: PartitionLoad) -> PartitionLoad:
 
 
 def _shape(history: Mapping[int, Loads], last_ms: int, hour_ms: int, newest: Loads) -> Loads:
-    """Return for each partition the larger of its loads a day and a week before, else its latest known
-    load."""
+    """Return, for each partition, the larger of its loads a day and a week before; if both are unknown, its
+    latest known load."""
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     hours = [history[place] for place in places if place in history]

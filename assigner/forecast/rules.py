@@ -46,7 +46,8 @@ _TOGETHER: Final = 24
 """Distances computed in one pass."""
 _HIGHEST_LEVEL: Final = 8.0
 _OUTAGE: Final = 1 / 3
-"""Share of the same hour a week before and a week after below which an hour was an outage."""
+"""An hour counts as an outage if its load is below this share of the load in the same hour a week before and
+a week after."""
 _UNTRIED: Final = np.finfo(np.float64).max
 
 
@@ -114,19 +115,19 @@ def _moved(values: Values, hours: int) -> Values:
 
 def _each_moved(series: Values, hours: Distances) -> Values:
     """Return the series moved by each of some numbers of hours: float64[len(hours), len(series)]."""
-    return np.array([_moved(series, one) for one in hours.tolist()])
+    return np.array([_moved(series, hour) for hour in hours.tolist()])
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage, which is known a week later, when their values are first used as
-    those of an earlier week."""
+    """Return the hours that were an outage. This is known a week later, when the value of such an hour is
+    first used as that of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
 def _level(series: Values, usual: Values, lag: int) -> Values:
-    """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown. `usual`: the
-    series without outages, for the hours before."""
+    """Return, for each hour, the ratio between the load in the hours up to it and the load `lag` hours
+    earlier; 1 if unknown. `usual`: the series without outages, for the hours before."""
     day, newest = _ratio(series, usual, lag, DAY), _ratio(series, usual, lag, _NEWEST)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
@@ -148,7 +149,7 @@ def _ratio(series: Values, usual: Values, lag: int, hours: int) -> Values:
 
 
 def _sums(values: Numbers, hours: int) -> Numbers:
-    """Return the sum of each hour (the last axis) and those before it, `hours` in total. Adds windows of
+    """Return, for each hour (last axis), the sum over the `hours` hours that end with it. Adds windows of
     doubled length; unlike a running sum, zero stays zero."""
     found: Numbers | None = None
     window, length, covered = values, 1, 0

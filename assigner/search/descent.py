@@ -74,7 +74,7 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
     """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
 
-    None: no exchange lowers the larger load of the two.
+    None means that no exchange lowers the larger load of the two tasks.
     """
     looked_at = 0
     loads = state.loads[:, 0]

@@ -141,8 +141,8 @@ class LeaderSettings(Settings):
     def _remembers_enough(self) -> LeaderSettings:
         if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
             raise ValueError(
-                f"scale_in_after_hours of {self.scale_in_after_hours:g} is less than {NEWEST} observations, "
-                f"one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+                f"scale_in_after_hours of {self.scale_in_after_hours:g} must be at least {NEWEST} times "
+                f"replan_interval_seconds, which is {self.replan_interval_seconds:g} s"
             )
         return self
 

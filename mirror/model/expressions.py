@@ -126,7 +126,7 @@ class Expression:
         for start in range(0, len(candidates), _NAMES_AT_ONCE):
             lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
             taken = lines_of.findall(lines)
-            found.update(one.decode(errors="surrogatepass") for one in taken)
+            found.update(name.decode(errors="surrogatepass") for name in taken)
             if (
                 len(taken) > _NAMES_AT_ONCE // 4
             ):  # a match in the joined text costs more than matching one name
@@ -164,7 +164,7 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
     is_exact = ahead and rest and rest[0] not in "*+?{" and "\\Q" not in expression
     if not is_exact or any(char == "|" and depth == 0 for _, char, depth in _structure(rest)):
         return expression, ""
-    return rest, "|".join(f"(?:{one}).*" for one in ahead)
+    return rest, "|".join(f"(?:{text}).*" for text in ahead)
 
 
 def joined_look_ahead(include: str, exclude: str) -> str:
@@ -227,7 +227,7 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
         elif char == ")":
             start, bars = open_groups.pop()
             if expression[at + 1 : at + 2] in _MAY_REPEAT:
-                closed = [one for one in closed if one[0] < start]
+                closed = [group for group in closed if group[0] < start]
             elif bars:
                 closed.append((start, at, bars))
     if open_groups[0][1]:
@@ -287,7 +287,7 @@ def _advice_without(expression: str, impossible: list[_Atom]) -> str:
     starts = [0, *(part.end for part in impossible)]
     ends = [*(part.at for part in impossible), len(expression)]
     parts = (expression[start:end] for start, end in zip(starts, ends, strict=True))
-    several = "|".join(part for one in parts if (part := one.rstrip("\\")))
+    several = "|".join(part for piece in parts if (part := piece.rstrip("\\")))
     return f"separate topics with |, as in {re.sub('[|]+', '|', several)[:_LONGEST_ADVICE]}"
 
 
@@ -313,7 +313,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
     """Return the syntax element that starts at a position, if it contains no literal."""
-    return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
+    return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
 def _reason(error: Exception) -> str:

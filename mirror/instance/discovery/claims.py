@@ -46,10 +46,10 @@ class TopicClaims:
     ) -> frozenset[str]:
         """Return the topics that existed before the datastream's group adopted them.
 
-        A group that may no longer adopt topics keeps its adopted ones. Without a record, topics that the
-        group copies count as adopted, because earlier versions kept no record. `foreign`: topics at the
-        destination that were not created for the group. `mirrored`: source topics whose destination topics
-        the group adopts now.
+        A group that may no longer adopt topics keeps the topics that it has adopted. Without a record, topics
+        that the group copies count as adopted, because earlier versions kept no record. `foreign`: topics at
+        the destination that were not created for the group. `mirrored`: source topics whose destination
+        topics the group adopts now.
         """
         known, where = self._adopted.of(datastream.group), datastream.destination
         copied = {*mirrored, *(written() if known is None else ())}
