@@ -16,8 +16,8 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
-"""Part of `/v1/health` on every instance whose monitor is enabled. Separate monitor processes exit if an instance reports
-this part."""
+"""Part of `/v1/health` on every instance whose monitor is enabled. Separate monitor processes exit if an
+instance reports this part."""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
