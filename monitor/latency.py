@@ -121,8 +121,8 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether the selection includes the topic; cached, because each turn repeats this for
-    thousands."""
+    """Return whether the selection includes the topic; the result is cached, because each turn repeats this
+    for thousands of topics."""
     return _selects(selection, topic, _answers_of(selection))
 
 

@@ -108,7 +108,8 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
-    """Return the best exchange over all partners: for each partition to take back, the best one to give.
+    """Return the best exchange of `task` with any partner. For each partition that the partner could give,
+    the best partition to give in return is considered.
 
     Exchanges that bring both to the target are preferred, then exchanges that fill a partner, then the best
     levelling of the pair.

@@ -34,8 +34,8 @@ class WorkerSettings(Settings):
     restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
     copying."""
     stop_deadline_seconds: Seconds = 20.0
-    """Maximum time for draining lanes when the instance stops. Records that are unacknowledged at its end are
-    copied again later."""
+    """Maximum time for draining lanes when the instance stops. Records that are still unacknowledged after
+    this time are copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
     handover_deadline_seconds: Seconds = 10.0

@@ -79,7 +79,8 @@ class Expression:
     """A compiled expression, which must match a whole topic name. Raises InvalidRequest, which names the
     field `label`.
 
-    `beginnings`: prefixes, one of which every matching name has; contains the empty string if unknown.
+    `beginnings`: prefixes such that every matching name starts with one of them; contains the empty string if
+    unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -329,8 +330,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes, one of which every match has, if they are easy to find. Comparing prefixes rules out
-    most names without RE2."""
+    """Return prefixes such that every match starts with one of them. The result contains the empty string if
+    they are not easy to find. Comparing prefixes rules out most names without RE2."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

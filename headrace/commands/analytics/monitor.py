@@ -155,8 +155,8 @@ def audit(
 ) -> None:
     """Compare every record at both ends of a datastream.
 
-    Exits with 1 if any record is missing or foreign. Records that its checkpoints classify as filtered or
-    dead-lettered are skipped, and not counted as missing.
+    Exits with 1 if a record is missing at the destination, or has no counterpart at the source. Records that
+    its checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
     """
     from headrace.analytics import audit_datastream
     from headrace.console.resources import path_of
