@@ -101,8 +101,8 @@ class CauseReports(Generic[Key]):
     """Reports of causes that affect many subjects: one report a moment after the start, another whenever the
     number of subjects has doubled, and one at the end.
 
-    A cause is named by a text that is equal for all subjects; see `common_text`. Times are monotonic seconds.
-    Not thread-safe. Memory grows with the number of subjects.
+    The key of a cause is a text that is the same for all affected subjects; see `common_text`. Times are
+    monotonic seconds. Not thread-safe. Memory grows with the number of subjects.
     """
 
     def __init__(self, gather_seconds: float = 1.0) -> None:

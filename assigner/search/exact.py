@@ -330,7 +330,8 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program with incremental columns: the cheapest uses within the rows (GLOP, warm start)."""
+    """Linear program to which columns are added step by step. It minimizes the cost of the used columns
+    subject to the limits of the rows (GLOP, warm start)."""
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
