@@ -55,8 +55,8 @@ _HIDDEN: Final = frozenset({"worker"})
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return an application with only these commands, because importing the modules of all commands takes a
-    second of CPU time."""
+    """Return an application with only the given commands, because importing the modules of all commands takes
+    a second of CPU time."""
     app = typer.Typer(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",

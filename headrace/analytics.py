@@ -1,4 +1,5 @@
-"""Objects that need the analytics extras. Import this module only if a command or setting requires them."""
+"""Objects that need the analytics extras. Import this module only if a command or setting requires Pinot or
+Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
-    """Return the provider of loads from Pinot, based on samples of Cruise Control or of our sampler.
+    """Return the provider of loads from Pinot, based on samples of Cruise Control or of Headrace's sampler.
 
     Samples carry the alias of their cluster, even if a datastream refers to it by address.
     """
@@ -80,9 +81,9 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
 
 
 def _has_copied(ranges: Sequence[CopiedRange]) -> bool:
-    """Return whether a record was copied or there is no record to copy."""
-    some = any(one.source_range[0] < one.source_range[1] for one in ranges)
-    return some or not any(one.unjudged for one in ranges)
+    """Return whether some record was copied, or no record had to be copied."""
+    some = any(measured.source_range[0] < measured.source_range[1] for measured in ranges)
+    return some or not any(measured.unjudged for measured in ranges)
 
 
 def _first_ranges(look: Callable[[], list[CopiedRange]]) -> list[CopiedRange]:
@@ -131,7 +132,7 @@ def audit_datastream(
         )
     source, destination = directory.resolve(job.source), directory.resolve(job.destination)
     results = []
-    for topic, found in groupby(ranges, key=lambda one: one.partition.topic):
+    for topic, found in groupby(ranges, key=lambda measured: measured.partition.topic):
         parts = list(found)
         here = {part.partition.partition: part.source_range for part in parts}
         there = {part.partition.partition: part.target_range for part in parts}

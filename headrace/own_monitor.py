@@ -1,6 +1,7 @@
 """The monitor that runs inside the leading instance, built from the settings.
 
-Its modules are imported when it starts, because an instance that does not lead never needs them.
+The modules of the monitor are imported when it starts, because an instance that does not lead never needs
+them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class AuditProgress:
         self._records = 0
 
     def of(self, contents: AuditedTopic) -> AuditedTopic:
-        """Return the same contents with their records counted."""
+        """Return the contents, wrapped so that their records are counted."""
         return _CountedRecords(contents, self)
 
     def note(self) -> None:
@@ -77,8 +77,8 @@ class AuditResult:
     """Result for one topic. `missing` + `left_out` + records that arrived = `source_records`.
 
     `left_out`: records filtered or dead-lettered according to the checkpoints. `unjudged`: number of source
-    offsets beyond the checkpoints, which are still in flight. `at_least`: there were too many differences to
-    compare all, so the counts are lower bounds.
+    offsets after the checkpoints, which are still in flight. `at_least`: the counts are lower bounds, because
+    there were too many differences to compare all.
     """
 
     topic: str
@@ -113,7 +113,7 @@ class DigestSums:
 
 
 class DigestDetail:
-    """Single digests of one side, for some buckets only."""
+    """Digests of single records of one side, only for some buckets."""
 
     def __init__(self, buckets: Iterable[int]) -> None:
         self._buckets = frozenset(buckets)
@@ -133,7 +133,7 @@ def bucket_of(digest: bytes) -> int:
 def audit_topic(
     topic: str, source: AuditedTopic, destination: AuditedTopic, unjudged: int = 0, room: int = ROOM
 ) -> AuditResult:
-    """Compare the two sides. Raises the errors of reading them."""
+    """Compare the two sides. Raises the errors of reading the contents."""
     here, there = DigestSums(), DigestSums()
     uncopied = source.each(here.add)
     destination.each(there.add)
@@ -173,7 +173,7 @@ def portions_of(buckets: Sequence[tuple[int, int]], room: int = ROOM) -> tuple[l
     pass or exceed the maximum number of passes."""
     portions: list[list[int]] = []
     rest, held = [], room
-    for bucket, size in sorted(buckets, key=lambda one: one[1]):
+    for bucket, size in sorted(buckets, key=lambda pair: pair[1]):
         if held + size > room >= size and len(portions) < MOST_PASSES:
             portions.append([])
             held = 0

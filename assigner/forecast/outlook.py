@@ -95,7 +95,8 @@ class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """Forecast the `ahead` hours after the last one of `history` (loads by start of the hour, epoch ms).
+    """Forecast the `ahead` hours that follow the last hour of `history` (loads by start of the hour, epoch
+    ms).
 
     Only partitions that were measured in the last day count, because others may be deleted. An hour that is
     missing in `history` is unknown; a partition that is missing in a known hour had no load.
@@ -105,7 +106,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     lately = _last_day(history)
     partitions = sorted({partition for loads in lately for partition in loads})
     totals = {
-        hour: sum(loads[one].bytes_per_second for one in partitions if one in loads)
+        hour: sum(loads[partition].bytes_per_second for partition in partitions if partition in loads)
         for hour, loads in history.items()
     }
     wanted = hours_of_shapes(max(history), ahead) if history else []

@@ -130,8 +130,8 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return the hours that were an outage, which is known a week later, when their values are first used as
-    those of an earlier week."""
+    """Return the hours that were an outage. This is known a week later, when the value of such an hour is
+    first used as that of an earlier week."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 

@@ -2,7 +2,8 @@
 ratios of actual to predicted values.
 
 The errors are computed from the series itself: for each past hour, the forecast that would have been made
-over the same distance is compared with the actual value. Quantiles of these ratios give the interval.
+over the same distance is compared with the actual value. Quantiles of the ratios between forecast and actual
+value give the interval.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class ForecastInterval(NamedTuple):
 
 
 class ForecastGrade(NamedTuple):
-    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share whose high end was not
-    exceeded; `error`: median error of the middle, as a share of the actual value."""
+    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share of the forecasts whose
+    upper bound was not exceeded. `error`: median error of the median forecast, as a share of the actual
+    value."""
 
     tried: int
     covered: float

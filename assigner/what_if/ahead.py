@@ -91,6 +91,7 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Return the tasks needed for these partitions, placed from scratch. `how`: load of those without one."""
+    """Return the tasks needed for these partitions, placed from scratch. `how`: load of partitions whose load
+    is unknown."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=PlanMode.FULL)).required_tasks

@@ -1,4 +1,5 @@
-"""Imports a Brooklin cluster: reads its ZooKeeper and writes definitions to ours."""
+"""Imports a Brooklin cluster: reads definitions from Brooklin's ZooKeeper and writes them to Headrace's
+store."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
         here = ListTopics(
             cluster_of_address=directory.of_address,
             default_destination=ClusterRef(settings.mirror.destination_cluster),
-            present={one.datastream.name: one.datastream for one in known.readable},
-            damaged={one.name: one.problem for one in known.damaged},
+            present={stored.datastream.name: stored.datastream for stored in known.readable},
+            damaged={definition.name: definition.problem for definition in known.damaged},
             tls=directory.tls,
             connectors=frozenset(settings.api.connector_names),
             transports=frozenset(settings.api.transport_provider_names),

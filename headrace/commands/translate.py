@@ -164,8 +164,8 @@ def progress(
     with one_off(config, "headrace-progress", destination=destination) as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [
-        LaneProgressAnswer.from_progress(key, one, with_map=runs).model_dump(exclude_none=True)
-        for key, one in lanes.items()
+        LaneProgressAnswer.from_progress(key, lane, with_map=runs).model_dump(exclude_none=True)
+        for key, lane in lanes.items()
         if selection.matches(key.partition.topic)
     ]
     if as_json:

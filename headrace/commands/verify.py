@@ -87,9 +87,9 @@ def verify(
     if as_json:
         print_json(
             {
-                "equal": all(one.is_equal for one in verdicts),
-                "left_out": sum(one.left_out or 0 for one in verdicts) if state else None,
-                "expired": sum(one.expired for one in verdicts),
+                "equal": all(verdict.is_equal for verdict in verdicts),
+                "left_out": sum(verdict.left_out or 0 for verdict in verdicts) if state else None,
+                "expired": sum(verdict.expired for verdict in verdicts),
                 "partitions": [verdict.to_json() for verdict in verdicts],
             }
         )

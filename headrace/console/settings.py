@@ -33,7 +33,7 @@ class ClientSettings(Settings):
     certificate_file: str = ""
     """Client certificate (PEM) presented to the service."""
     key_file: str = ""
-    """Private key (PEM) of `certificate_file`; empty: in the same file."""
+    """Private key (PEM) of `certificate_file`; empty if that file contains the key."""
     largest_answer_bytes: PositiveInt = LARGEST_ANSWER_BYTES
     """Maximum size of a response of the service in bytes."""
 

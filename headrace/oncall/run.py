@@ -89,8 +89,8 @@ class MonitorTerm:
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:
-        """Return whether another monitor has taken over the incidents. A monitor that still holds the lease
-        was fenced by the broker, after an outage that interrupted a write, and continues."""
+        """Return whether another monitor now writes the incidents. A monitor that still holds the lease was
+        fenced by the broker, after an outage that interrupted a write, and continues."""
         if self._keeper is None or not self._keeper.is_shut_out:
             return False
         try:

@@ -34,9 +34,9 @@ class AdminPool:
         other callers."""
         now = self._clock.monotonic()
         with self._lock:
-            idle = [one for one, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
-            for one in idle:
-                del self._known[one]
+            idle = [unused for unused, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]
+            for unused in idle:
+                del self._known[unused]
             known = self._known.pop(cluster, None)
             admin = known[0] if known is not None else self._make(cluster)
             self._known[cluster] = admin, now

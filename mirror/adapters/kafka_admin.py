@@ -191,7 +191,10 @@ async def _positions(
     first = await _offsets(cluster, partitions, EARLIEST)
     end = await _offsets(cluster, list(first), LATEST)
     committed = await _committed(cluster, group, list(end)) if group else {}
-    return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
+    return {
+        partition: SourcePosition(committed.get(partition), first[partition], end[partition])
+        for partition in end
+    }
 
 
 async def _waiting(
@@ -199,12 +202,12 @@ async def _waiting(
 ) -> dict[TopicPartition, WaitingRecord]:
     times = await record_times(cluster, places, now_ms)
     settings: dict[str, Retention] = {}
-    for page in _pages(sorted({one.topic for one in times})):
+    for page in _pages(sorted({place.topic for place in times})):
         found = await cluster.ask(describe_settings(page))
-        settings |= {name: retention_of(one) for name, one in found.items()}
+        settings |= {name: retention_of(described) for name, described in found.items()}
     return {
-        one: WaitingRecord(written_ms, settings.get(one.topic, UNKNOWN_RETENTION))
-        for one, written_ms in times.items()
+        partition: WaitingRecord(written_ms, settings.get(partition.topic, UNKNOWN_RETENTION))
+        for partition, written_ms in times.items()
     }
 
 

@@ -146,10 +146,13 @@ class RecordTopic(Generic[_Record]):
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:
     """Return the topic of mirror metrics, keyed by cluster, topic and partition."""
     return RecordTopic(
-        cluster, topic, MirrorMetric, lambda one: f"{one.source_cluster}/{one.topic}/{one.kafka_partition}"
+        cluster,
+        topic,
+        MirrorMetric,
+        lambda metric: f"{metric.source_cluster}/{metric.topic}/{metric.kafka_partition}",
     )
 
 
 def placement_event_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[PlacementEvent]:
     """Return the topic of placement events, keyed by the event's own key."""
-    return RecordTopic(cluster, topic, PlacementEvent, lambda one: one.event_key)
+    return RecordTopic(cluster, topic, PlacementEvent, lambda event: event.event_key)

@@ -248,9 +248,9 @@ class ZooKeeper:
             made = {node.path.rpartition("/")[0] for node in _of_new_nodes(changes, changes)}
             self._all(sorted(made), lambda path: self._client.ensure_path_async(self._full(path)))
             answers = self._commit(changes)
-        for one, answer in zip(changes, answers, strict=True):
+        for change, answer in zip(changes, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, _OTHERS_FAILED):
-                with translated(one.path):
+                with translated(change.path):
                     raise answer
         return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
 
@@ -440,4 +440,4 @@ class _Forward:
 def _of_new_nodes(changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
     """Return the values of the changes that create a node."""
     pairs = zip(changes, values, strict=True)
-    return [value for one, value in pairs if isinstance(one, (NewNode, NextNode))]
+    return [value for change, value in pairs if isinstance(change, (NewNode, NextNode))]

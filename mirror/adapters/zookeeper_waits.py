@@ -148,8 +148,8 @@ def ready(
     """
     wanted: dict[int, int] = {}
     for event, sockets in ((select.POLLIN, readers), (select.POLLOUT, writers)):
-        for one in sockets:
-            wanted[one.fileno()] = wanted.get(one.fileno(), 0) | event
+        for sock in sockets:
+            wanted[sock.fileno()] = wanted.get(sock.fileno(), 0) | event
     poll = select.poll()
     for number, events in wanted.items():
         poll.register(number, events)

@@ -101,13 +101,14 @@ class Cluster:
     @property
     def is_connected(self) -> bool:
         """True if a connection for control requests is open."""
-        return any(role == CONTROL and one.is_open for (_, role), one in self._connections.items())
+        return any(role == CONTROL and link.is_open for (_, role), link in self._connections.items())
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
         """Addresses by broker id, each once: discovered brokers, and bootstrap servers under negative ids."""
         seeds = set(self._seeds.values())
-        return {**self._seeds, **{one: where for one, where in self.brokers.items() if where not in seeds}}
+        found = {broker: where for broker, where in self.brokers.items() if where not in seeds}
+        return {**self._seeds, **found}
 
     @property
     def timeout_seconds(self) -> float:
@@ -157,7 +158,7 @@ class Cluster:
 
     def round_trip(self, broker: int) -> float:
         """Return the shortest round trip to the broker in seconds; 0 if it is unknown."""
-        found = [one.round_trip() for (node, _), one in self._connections.items() if node == broker]
+        found = [link.round_trip() for (node, _), link in self._connections.items() if node == broker]
         return min([seconds for seconds in found if seconds > 0], default=0.0)
 
     def topic_id(self, topic: str) -> bytes:
@@ -220,8 +221,7 @@ class Cluster:
         return connection
 
     async def _replace(self, place: tuple[int, str], silent: Connection) -> None:
-        """Replace a connection without responses if the broker responds on another connection: the network
-        may have dropped the first connection without a reset."""
+        """Replace a connection without responses if the broker responds on another connection."""
         self._probed_at[place] = inf
         endpoint = self.brokers.get(place[0]) or self._seeds.get(place[0])
         try:

@@ -193,11 +193,11 @@ class Reachability:
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
         """Drop the state of all other brokers, to which connections will not be attempted."""
         kept = set(endpoints)
-        for endpoint in {one for one, _, _ in self._unsuccessful()} - kept:
+        for endpoint in {address for address, _, _ in self._unsuccessful()} - kept:
             del self._attempts[endpoint]
             self._outages.succeeded(_name(endpoint), 0.0)
         names = {_name(endpoint) for endpoint in kept}
-        self._silences = {name: one for name, one in self._silences.items() if name in names}
+        self._silences = {name: silence for name, silence in self._silences.items() if name in names}
 
     def silence(
         self, waiting: Mapping[str, tuple[float, str]] = MappingProxyType({}), now: float = inf

@@ -139,7 +139,7 @@ def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAu
     failures."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
-    if certificate_file is None or not is_alert or not any(one in reason for one in _CERTIFICATE_ALERTS):
+    if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):
         return None
     alert = reason.lower().replace("_", " ")
     if not certificate_file:
@@ -218,7 +218,7 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
         raise TimedOut(f"cannot resolve host {host}: timed out") from None
     except OSError as error:
         raise Unreachable(f"cannot resolve host {host}: {error.strerror}") from error
-    return [(one[0], (str(one[4][0]), endpoint.port)) for one in found]
+    return [(info[0], (str(info[4][0]), endpoint.port)) for info in found]
 
 
 def _addresses_of(host: str) -> Future[list[Any]]:
@@ -321,7 +321,7 @@ def _failed_handshake(name: str, error: OSError, certificate_file: str) -> Headr
     if rejection is not None:
         return rejection
     reason = str(getattr(error, "reason", None) or error.strerror or error)
-    is_plain = isinstance(error, ConnectionError) or any(one in reason for one in _NO_TLS)
+    is_plain = isinstance(error, ConnectionError) or any(word in reason for word in _NO_TLS)
     return Unreachable(
         f"TLS handshake with {name} failed: {reason}",
         advice="the port probably does not use TLS: check security.protocol and the port" if is_plain else "",

@@ -34,8 +34,8 @@ class WorkerSettings(Settings):
     restart from their checkpoints. After half of this time, the lanes of the worker no longer count as
     copying."""
     stop_deadline_seconds: Seconds = 20.0
-    """Maximum time for draining lanes when the instance stops. Records that are unacknowledged at its end are
-    copied again later."""
+    """Maximum time for draining lanes when the instance stops. Records that are still unacknowledged after
+    this time are copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
     handover_deadline_seconds: Seconds = 10.0
@@ -141,8 +141,8 @@ class LeaderSettings(Settings):
     def _remembers_enough(self) -> LeaderSettings:
         if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
             raise ValueError(
-                f"scale_in_after_hours of {self.scale_in_after_hours:g} is less than {NEWEST} observations, "
-                f"one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+                f"scale_in_after_hours of {self.scale_in_after_hours:g} must be at least {NEWEST} times "
+                f"replan_interval_seconds, which is {self.replan_interval_seconds:g} s"
             )
         return self
 

@@ -174,8 +174,8 @@ class _Cursor:
         self._span.position = last + 1
 
     def _is_left_out(self, header: BatchHeader) -> bool:
-        """Count a batch that was not copied at all, possibly because it cannot be decoded, and return whether
-        it is one."""
+        """Return whether no record of the batch was copied, possibly because the batch cannot be decoded; if
+        so, count it."""
         left_out, tally = self._side.left_out, self._tally
         first, end = max(header.base_offset, self._side.start), min(header.last_offset + 1, self.end)
         if left_out is None or tally is None or not left_out.are_left_out(first, end):

@@ -41,7 +41,7 @@ class StoredLanes:
 
     `topic_ids`: None for a missing topic; topics with an unknown id have no entry. `first_offsets`: for lanes
     that have mirrored nothing, lower bounds of the destination offset of their first record, if known.
-    `source_error`: error of the source when these were determined.
+    `source_error`: error of the source when the ends were determined.
     """
 
     lanes: Mapping[LaneKey, LaneProgress]
@@ -86,10 +86,14 @@ async def stored_to_translate(
     destination had no record of the lane when its end was requested.
     """
     stored = await stored_and_current(bench, destination, state)
-    empty = {key: one for key, one in stored.lanes.items() if one.target_topic and not len(one.offset_map)}
+    empty = {
+        key: lane for key, lane in stored.lanes.items() if lane.target_topic and not len(lane.offset_map)
+    }
     if not empty:
         return stored
-    copies = {key: TopicPartition(one.target_topic, key.partition.partition) for key, one in empty.items()}
+    copies = {
+        key: TopicPartition(progress.target_topic, key.partition.partition) for key, progress in empty.items()
+    }
     try:
         there = await _ends(bench.cluster(destination), copies.values())
     except HeadraceError:

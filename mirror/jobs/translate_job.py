@@ -1,8 +1,8 @@
 """Translation of consumer group offsets between a source and its copy, in either direction.
 
 The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map ends at
-the last checkpoint. An offset beyond it becomes the end of the map, so a group may read some records again
-but misses none.
+the last checkpoint. An offset after the end of the map is translated to the end of the map, so a group may
+read some records again but misses none.
 """
 
 from __future__ import annotations

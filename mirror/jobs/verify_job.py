@@ -57,8 +57,8 @@ class PartitionVerdict:
     not be compared.
 
     `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
-    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
-    the copy that only the destination has deleted, if allowed.
+    without a state, because then they cannot be distinguished from missing records. `expired`: number of
+    offsets of the copy that only the destination has deleted, if allowed.
     """
 
     partition: TopicPartition
@@ -97,7 +97,8 @@ class PartitionVerdict:
                 for difference in self.comparison.differences
             ],
             "differing_ranges": [
-                {"source": _plain(one), "destination": _plain(two)} for one, two in self.differing_ranges
+                {"source": _plain(difference), "destination": _plain(two)}
+                for difference, two in self.differing_ranges
             ],
             "problem": self.problem,
         }

@@ -65,7 +65,7 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"{label} {shown(value)} contains half of a surrogate pair") from error
-    if any((one < " " and one not in _BLANKS) or one == "\x7f" for one in value):
+    if any((character < " " and character not in _BLANKS) or character == "\x7f" for character in value):
         raise InvalidRequest(f"{label} {shown(value)} contains control characters")
     return value
 
@@ -124,10 +124,10 @@ def flag(label: str, value: object) -> bool:
 def choice(label: str, kind: type[_Choice], value: object) -> _Choice:
     """Return the enum member with this value."""
     if isinstance(value, str):
-        for one in kind:
-            if one.value == value:
-                return one
-    known = ", ".join(one.value for one in kind)
+        for member in kind:
+            if member.value == value:
+                return member
+    known = ", ".join(member.value for member in kind)
     raise InvalidRequest(f"{label} cannot be {shown(value)}", advice=f"choose {known}")
 
 

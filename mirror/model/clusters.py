@@ -42,12 +42,12 @@ def bootstrap_servers(label: str, text: str) -> tuple[tuple[str, int], ...]:
 
     Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
     """
-    return tuple(_server(label, one.strip(), "broker address", _ADVICE) for one in text.split(","))
+    return tuple(_server(label, server.strip(), "broker address", _ADVICE) for server in text.split(","))
 
 
 def server_addresses(label: str, text: str) -> tuple[tuple[str, int], ...]:
     """Parse addresses of servers other than brokers, such as ZooKeeper, which have no aliases."""
-    return tuple(_server(label, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
+    return tuple(_server(label, server.strip(), "address", _ADVICE_OF_OTHERS) for server in text.split(","))
 
 
 def _server(label: str, address: str, kind: str, advice: str) -> tuple[str, int]:

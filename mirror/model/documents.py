@@ -42,7 +42,7 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
     `most_keys` keys."""
     level = _below([[value]])
     for _ in range(deepest):
-        if any(isinstance(one, dict) and len(one) > most_keys for one in level):
+        if any(isinstance(inner, dict) and len(inner) > most_keys for inner in level):
             raise InvalidRequest(
                 "a JSON object is too large", advice=f"at most {counted(most_keys, 'key')} allowed"
             )
@@ -58,8 +58,8 @@ def _below(level: Sequence[Any]) -> list[Any]:
     """Return the lists and objects that these values directly contain."""
     return [
         below
-        for one in level
-        for below in (one.values() if isinstance(one, dict) else one)
+        for inner in level
+        for below in (inner.values() if isinstance(inner, dict) else inner)
         if isinstance(below, _NESTING)
     ]
 

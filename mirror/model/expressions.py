@@ -79,7 +79,8 @@ class Expression:
     """A compiled expression, which must match a whole topic name. Raises InvalidRequest, which names the
     field `label`.
 
-    `beginnings`: prefixes, one of which every matching name has; contains the empty string if unknown.
+    `beginnings`: prefixes such that every matching name starts with one of them; contains the empty string if
+    unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -126,7 +127,7 @@ class Expression:
         for start in range(0, len(candidates), _NAMES_AT_ONCE):
             lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
             taken = lines_of.findall(lines)
-            found.update(one.decode(errors="surrogatepass") for one in taken)
+            found.update(name.decode(errors="surrogatepass") for name in taken)
             if (
                 len(taken) > _NAMES_AT_ONCE // 4
             ):  # a match in the joined text costs more than matching one name
@@ -164,7 +165,7 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
     is_exact = ahead and rest and rest[0] not in "*+?{" and "\\Q" not in expression
     if not is_exact or any(char == "|" and depth == 0 for _, char, depth in _structure(rest)):
         return expression, ""
-    return rest, "|".join(f"(?:{one}).*" for one in ahead)
+    return rest, "|".join(f"(?:{text}).*" for text in ahead)
 
 
 def joined_look_ahead(include: str, exclude: str) -> str:
@@ -227,7 +228,7 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
         elif char == ")":
             start, bars = open_groups.pop()
             if expression[at + 1 : at + 2] in _MAY_REPEAT:
-                closed = [one for one in closed if one[0] < start]
+                closed = [group for group in closed if group[0] < start]
             elif bars:
                 closed.append((start, at, bars))
     if open_groups[0][1]:
@@ -287,7 +288,7 @@ def _advice_without(expression: str, impossible: list[_Atom]) -> str:
     starts = [0, *(part.end for part in impossible)]
     ends = [*(part.at for part in impossible), len(expression)]
     parts = (expression[start:end] for start, end in zip(starts, ends, strict=True))
-    several = "|".join(part for one in parts if (part := one.rstrip("\\")))
+    several = "|".join(part for piece in parts if (part := piece.rstrip("\\")))
     return f"separate topics with |, as in {re.sub('[|]+', '|', several)[:_LONGEST_ADVICE]}"
 
 
@@ -313,7 +314,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
     """Return the syntax element that starts at a position, if it contains no literal."""
-    return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
+    return next((found for pattern in _NOT_LITERAL if (found := pattern.match(expression, at))), None)
 
 
 def _reason(error: Exception) -> str:
@@ -329,8 +330,8 @@ def _advice(expression: str) -> str:
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """Return prefixes, one of which every match has, if they are easy to find. Comparing prefixes rules out
-    most names without RE2."""
+    """Return prefixes such that every match starts with one of them. The result contains the empty string if
+    they are not easy to find. Comparing prefixes rules out most names without RE2."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

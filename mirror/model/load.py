@@ -202,7 +202,7 @@ def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
     """Return the minimum and maximum number of tasks of datastreams that share tasks, if the minimum exceeds
     the maximum; otherwise None."""
     found = tuple(several)
-    least = max((one.min_tasks for one in found), default=1)
+    least = max((limits.min_tasks for limits in found), default=1)
     most = joint_limits(found).max_tasks
     return (least, most) if most is not None and least > most else None
 
@@ -211,12 +211,12 @@ def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
     """Return the limits of tasks that datastreams share: the strictest value of each bound. A minimum above
     the maximum is lowered to the maximum."""
     found = tuple(several)
-    most = min((one.max_tasks for one in found if one.max_tasks is not None), default=None)
+    most = min((limits.max_tasks for limits in found if limits.max_tasks is not None), default=None)
     widest = min(
-        (one.max_partitions_per_task for one in found if one.max_partitions_per_task is not None),
+        (limits.max_partitions_per_task for limits in found if limits.max_partitions_per_task is not None),
         default=None,
     )
-    least = max((one.min_tasks for one in found), default=1)
+    least = max((limits.min_tasks for limits in found), default=1)
     return TaskLimits(least if most is None else min(least, most), most, widest)
 
 

@@ -164,7 +164,7 @@ class TopicSelection:
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
-        alternatives = (one.removeprefix("^").removesuffix("$") for one in text.split("|"))
+        alternatives = (alternative.removeprefix("^").removesuffix("$") for alternative in text.split("|"))
         names = (alternative.replace("\\.", ".") for alternative in alternatives)
         return frozenset(name for name in names if is_legal_topic(name) and self.matches(name))
 

@@ -47,8 +47,8 @@ class TopicContents:
     ) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._ranges = {number: range_ for number, range_ in ranges.items() if range_[0] < range_[1]}
-        self._left_out = {number: one for number, one in left_out.items() if one is not None}
+        self._ranges = {number: bounds for number, bounds in ranges.items() if bounds[0] < bounds[1]}
+        self._left_out = {number: kept for number, kept in left_out.items() if kept is not None}
         self._patience = patience_seconds
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
@@ -58,7 +58,7 @@ class TopicContents:
         if self._ranges:
             self._read_all(take, uncopied)
         judged = [tally.judge() for tally in uncopied.values()]
-        return Uncopied(sum(one.left_out for one in judged), sum(one.missing for one in judged))
+        return Uncopied(sum(tally.left_out for tally in judged), sum(tally.missing for tally in judged))
 
     def _read_all(self, take: Callable[[bytes], None], uncopied: _Tallies) -> None:
         settings = consumer_settings(self._cluster, "headrace-audit", "headrace-audit")
@@ -102,7 +102,8 @@ class TopicContents:
 
 
 def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
-    """Return whether to process the message; False if it is beyond its range, which ends the partition."""
+    """Return whether to process the message. False if it is after the requested range, which ends the
+    partition."""
     failure, number, offset = message.error(), message.partition(), message.offset()
     assert number is not None
     if failure is not None and failure.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code

@@ -45,14 +45,14 @@ def latency_steps(
         f"group by {begin} limit {most + 1}",
         given,
     )
-    return LatencyHistory(step, sorted((_step(row, step) for row in answer.rows), key=lambda one: one[0]))
+    return LatencyHistory(step, sorted((_step(row, step) for row in answer.rows), key=lambda row: row[0]))
 
 
 def _step(row: Row, step_ms: int) -> LatencyStep:
     begin, records, batches, *more = row
     source, fetch, queue, produce = map(float, more[:_STAGES])
     oldest = int(more[_STAGES])
-    counts = tuple(int(one) for one in more[_STAGES + 1 : _STAGES + 1 + LATENCY_BUCKETS])
+    counts = tuple(int(count) for count in more[_STAGES + 1 : _STAGES + 1 + LATENCY_BUCKETS])
     return LatencyStep(
         int(begin) * step_ms,
         int(records),

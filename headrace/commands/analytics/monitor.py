@@ -109,15 +109,15 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         console().print(_past(span, found[f"past_{span}"]))
     rows = [
         {
-            "datastream": one["group"],
-            "tasks": one["tasks"],
-            "now": one["now"],
-            "most": max((hour["most_tasks"] for hour in one["coming"]), default=None),
-            "covered": one["covered"],
-            "off_by": one["error"],
-            "why": one["why"],
+            "datastream": group["group"],
+            "tasks": group["tasks"],
+            "now": group["now"],
+            "most": max((hour["most_tasks"] for hour in group["coming"]), default=None),
+            "covered": group["covered"],
+            "off_by": group["error"],
+            "why": group["why"],
         }
-        for one in found["groups"]
+        for group in found["groups"]
     ]
     if rows:
         print_table("tasks: current, needed now, peak in the coming hours", list(rows[0]), rows)
@@ -157,8 +157,8 @@ def audit(
 ) -> None:
     """Compare every record at both ends of a datastream.
 
-    Exits with 1 if any record is missing or foreign. Records that its checkpoints classify as filtered or
-    dead-lettered are skipped, and not counted as missing.
+    Exits with 1 if a record is missing at the destination, or has no counterpart at the source. Records that
+    its checkpoints classify as filtered or dead-lettered are skipped, and not counted as missing.
     """
     from headrace.analytics import audit_datastream
     from headrace.console.resources import path_of

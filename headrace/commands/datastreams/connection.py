@@ -31,7 +31,7 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     try:
         at, config = ctx.params.get("at") or "", ctx.params.get("config")
         client = connect(at, config, _COMPLETION_SECONDS, looks_up=False)
-        names = [str(one["name"]) for one in client.get(DATASTREAMS)]
+        names = [str(datastream["name"]) for datastream in client.get(DATASTREAMS)]
     except HeadraceError:
         return []
     return [name for name in names if name.startswith(incomplete) and _COMPLETED.fullmatch(name)]
@@ -86,7 +86,7 @@ def _live_addresses(config: Path | None) -> Sequence[str]:
     settings = load_settings(config)
     try:
         with viewed(settings, "a look-up of instances") as nodes:
-            found = [one.rest_address for one in Membership(nodes).live() if one.rest_address]
+            found = [instance.rest_address for instance in Membership(nodes).live() if instance.rest_address]
     except HeadraceError as error:
         error_console().print(f"cannot read the live instances: {error}")
         return ()

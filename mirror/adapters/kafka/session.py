@@ -113,8 +113,8 @@ class ClusterSession:
     async def _follow(self, loop: Loop, reaching: Promise[None]) -> None:
         moment = loop.sleep(_MOMENT_SECONDS)
         either = Promise[None]()
-        for one in (reaching, moment):
-            one.when_done(lambda: either.resolve(None))
+        for promise in (reaching, moment):
+            promise.when_done(lambda: either.resolve(None))
         await either
         if not reaching.is_done:
             raise TimedOut(f"{self._name}: no response yet")

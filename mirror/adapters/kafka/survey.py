@@ -178,7 +178,7 @@ async def _topics(cluster: Cluster, names: Sequence[str], why: list[str]) -> dic
             tuple(number for number, (leader, _) in enumerate(topic.leaders) if leader < 0),
             None
             if described is None or described.error
-            else {key: one.value for key, one in described.settings.items()},
+            else {key: setting.value for key, setting in described.settings.items()},
             problem,
         )
     return facts

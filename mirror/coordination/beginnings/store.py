@@ -34,8 +34,8 @@ class FirstPartitionsStore:
         self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
 
     def of(self, datastream: Datastream) -> FirstPartitions | None:
-        """Return the record; None if there is none or none is needed. An unreadable record counts as empty,
-        because copying too much is better than skipping records."""
+        """Return the record; None if none is stored or needed. An unreadable record counts as empty, because
+        copying too much is better than skipping records."""
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:

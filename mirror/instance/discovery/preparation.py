@@ -102,7 +102,7 @@ class Preparation:
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
-        short = {naming.destination(topic): one.present for topic, one in self.short.items()}
+        short = {naming.destination(topic): shortfall.present for topic, shortfall in self.short.items()}
         return all(
             present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
             for name, count in self.wanted.items()
@@ -147,12 +147,14 @@ def prepare(
             short[topic] = Shortfall(count, reason, count)
     excluded = datastream.excluded_settings
     wanted = {
-        datastream.naming.destination(topic): destination_description(one, one.name, excluded)
-        for topic, one in descriptions.items()
+        datastream.naming.destination(topic): destination_description(description, description.name, excluded)
+        for topic, description in descriptions.items()
         if datastream.naming.destination(topic) in present
     }
     found = destination.describe(sorted(wanted)) if wanted else {}
-    differing += [sentence for name, one in found.items() for sentence in drift(wanted[name], one, excluded)]
+    differing += [
+        sentence for name, described in found.items() for sentence in drift(wanted[name], described, excluded)
+    ]
     left = {**present, **{item.topic.name: item.topic.partitions for item in done}}
     again = preparation.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
     return done, replace(

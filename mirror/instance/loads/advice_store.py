@@ -71,11 +71,11 @@ def _check_values(value: object) -> None:
     """Raise InvalidRequest for an invalid number or an unprintable text."""
     match value:
         case dict():
-            for one in value.values():
-                _check_values(one)
+            for item in value.values():
+                _check_values(item)
         case list() | tuple():
-            for one in value:
-                _check_values(one)
+            for item in value:
+                _check_values(item)
         case int():
             bounds.integer("a number of the advice", value, 0, bounds.LARGEST_MS)
         case float():

@@ -70,7 +70,7 @@ class ObservationStore:
         All other documents are removed. Raises InvalidRequest if an observation is too large.
         """
         folder = _folder(source)
-        names = [self._document(folder, one) for one in new]
+        names = [self._document(folder, observation) for observation in new]
         version = self._version(folder)
         index = {"format": FORMAT, "names": [*kept, *names]}
         self._nodes.write(folder, znodes.encode(index), version)
@@ -167,7 +167,7 @@ def _encoded(observation: DatedObservation) -> dict[str, Any]:
         by_topic.setdefault(topic, []).append((number, load))
     topics = {}
     for topic, some in by_topic.items():
-        some.sort(key=lambda one: one[0])
+        some.sort(key=lambda pair: pair[0])
         topics[topic] = [
             znodes.encode_ranges(number for number, _ in some),
             [round(load.bytes_per_second, 2) for _, load in some],

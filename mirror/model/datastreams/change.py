@@ -219,7 +219,9 @@ def joined_metadata(
             found |= {key: present[key]} if key in present else {}
         elif not is_unset(value):
             found[key] = text_of(key, value)
-            lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
+            lines = (
+                [line.strip() for line in value if isinstance(line, str)] if isinstance(value, list) else []
+            )
             if lines and lines_of(found[key]) != tuple(lines):
                 problems.refuse(pointers[0], "each must be one non-empty line")
     return found, {key: pointer_of_key(key, metadata) for key in PLACES}

@@ -82,9 +82,9 @@ def checked_metadata(value: object) -> Mapping[str, str]:
             f"metadata has {counted(len(metadata), 'key')}", advice=f"at most {_MOST_KEYS} are allowed"
         )
     size = 0
-    for key, one in metadata.items():
+    for key, inner in metadata.items():
         bounds.line("a key of metadata", key)
-        found = _value(key, one)
+        found = _value(key, inner)
         rule = _RULES.get(key)
         if rule is not None:
             rule(f"metadata {key}", found)

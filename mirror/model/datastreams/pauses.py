@@ -100,11 +100,13 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         after = replace(after, status=next_status(datastream, "resume"), halt=None)
         ended.append(_sentence("the datastream", halt))
     if datastream.status is not DatastreamStatus.DELETING:
-        over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
+        over = {topic: pause for topic, pause in datastream.pauses.items() if _is_over(pause, now_ms)}
         if over:  # the leader calls this for every datastream in each tick
-            left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
+            left = {topic: pause for topic, pause in datastream.pauses.items() if topic not in over}
             after = replace(after, pauses=left)
-        ended += [_sentence(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
+        ended += [
+            _sentence(f"{topic}:{_numbers(pause.numbers)}", pause) for topic, pause in sorted(over.items())
+        ]
     if not ended:
         return None
     after = noting_resumptions(datastream, after, now_ms)

@@ -200,7 +200,7 @@ def is_on(metadata: Mapping[str, str], key: str) -> bool:
 
 def lines_of(value: str) -> tuple[str, ...]:
     """Return the transforms in a value of `headrace.transforms`."""
-    return tuple(one.strip() for one in value.splitlines() if one.strip())
+    return tuple(splitline.strip() for splitline in value.splitlines() if splitline.strip())
 
 
 def _transforms(label: str, value: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NUMBER: Final = 10**11
 """Smallest number that is accepted as epoch milliseconds. Smaller numbers would be before April 1973; they
 are probably seconds."""
-WORDS: Final = tuple(one.value for one in StartPosition if one is not StartPosition.TIMESTAMP)
+WORDS: Final = tuple(position.value for position in StartPosition if position is not StartPosition.TIMESTAMP)
 
 
 class Start(NamedTuple):

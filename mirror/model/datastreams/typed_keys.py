@@ -50,7 +50,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
     return {
         OWNER: metadata.get(OWNER, ""),
         **{key: _effective(option, metadata, policy) for key, option in _BY_KEY.items()},
-        OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
+        OBJECTIVES: [asdict(objective) for objective in objectives_from(metadata)],
         PLACEMENT: asdict(knobs_from(metadata)),
         START_POSITIONS: positions_from(metadata).document,
     }
@@ -81,7 +81,10 @@ def text_of(key: str, value: object) -> str:
     if isinstance(value, dict):
         return knobs_of_document(value).text
     if isinstance(value, list):
-        return "\n".join(Objective(**one).text if isinstance(one, dict) else str(one) for one in value)
+        return "\n".join(
+            Objective(**objective).text if isinstance(objective, dict) else str(objective)
+            for objective in value
+        )
     return str(value)
 
 
@@ -90,7 +93,7 @@ def is_unset(value: object) -> bool:
     return (
         value is None
         or value == []
-        or (isinstance(value, dict) and all(one is None for one in value.values()))
+        or (isinstance(value, dict) and all(inner is None for inner in value.values()))
     )
 
 

@@ -58,5 +58,5 @@ class BrokerClocks:
     def worst(self, now_ms: int) -> ClockSkew | None:
         """Return the largest skew of any broker; None if no broker has assigned a timestamp for some
         minutes."""
-        valid = [one for at_ms, one in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
-        return max(valid, key=lambda one: (one.least_ms, abs(one.ahead_ms)), default=None)
+        valid = [skew for at_ms, skew in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
+        return max(valid, key=lambda skew: (skew.least_ms, abs(skew.ahead_ms)), default=None)

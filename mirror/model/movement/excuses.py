@@ -76,13 +76,13 @@ NO_EXCUSE: Final = Excuse()
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
     """Return the excuse of a partition. `before_ms`: creation or last restart of its datastream."""
     found = [
-        one
-        for one in (resumptions.get(WHOLE), resumptions.get(topic))
-        if one is not None and one.covers(number) and one.until_ms > before_ms
+        resumption
+        for resumption in (resumptions.get(WHOLE), resumptions.get(topic))
+        if resumption is not None and resumption.covers(number) and resumption.until_ms > before_ms
     ]
     if not found:
         return Excuse(before_ms, patience_ms=before_ms) if before_ms else NO_EXCUSE
-    last = max(found, key=lambda one: one.until_ms)
+    last = max(found, key=lambda resumption: resumption.until_ms)
     since_ms = max(last.since_ms - _UNREAD_MS, 0)
     return Excuse(before_ms, since_ms, last.until_ms, max(before_ms, last.began_ms))
 

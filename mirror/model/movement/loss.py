@@ -52,7 +52,7 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
         _by_size(history),
         left_by_movement(history.starts, newest.checkpoint, newest.at),
     )
-    left = [one - passed for one in known if one is not None]
+    left = [seconds - passed for seconds in known if seconds is not None]
     return max(min(left), 0.0) if left else None
 
 
@@ -104,7 +104,7 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     ):
         if left is None:
             continue
-        most = max((share(history, one, newest) for one in before), default=1.0)
+        most = max((share(history, sample, newest) for sample in before), default=1.0)
         if most > 0:
             found.append(max(left - passed, 0.0) / min(most, 1.0))
     return min(found, default=None)
@@ -115,7 +115,7 @@ def _compared(waypoints: Sequence[LaneSample], newest: LaneSample) -> list[LaneS
     report.
     """
     older = [waypoint for waypoint in waypoints[:-1] if waypoint.at < newest.at]
-    recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
+    recent = [sample for sample in older if newest.at - sample.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
 
 

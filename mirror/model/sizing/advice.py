@@ -119,7 +119,7 @@ def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
     """Return the need of all groups together in the current and the following hours. Groups without a
     forecast count with their current need."""
     by_group = [{hour.hour_ms: hour for hour in group.coming} for group in groups]
-    hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
+    hours = sorted({hour for coming in by_group for hour in coming if hour + HOUR_MS > now_ms})
     found = []
     for hour in hours:
         middle = most = 0

@@ -165,14 +165,14 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
     sizes. If no hour is conclusive by itself, for example shortly after the first hour has begun, all hours
     count as one.
     """
-    recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
-    known = [one for one in recent if one.is_conclusive] or _together(recent)
-    known = [one for one in known if one.seconds >= _ENOUGH_SECONDS] or known
+    recent = [sums for hour, sums in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
+    known = [sums for sums in recent if sums.is_conclusive] or _together(recent)
+    known = [sums for sums in known if sums.seconds >= _ENOUGH_SECONDS] or known
     if not known:
         return None
-    busiest = max(one.cpu_seconds / one.seconds for one in known)
-    counted = [one for one in known if one.cpu_seconds / one.seconds >= _BUSY_SHARE * busiest]
-    dearest = min(counted, key=lambda one: one.bytes_per_core_second)
+    busiest = max(sums.cpu_seconds / sums.seconds for sums in known)
+    counted = [sums for sums in known if sums.cpu_seconds / sums.seconds >= _BUSY_SHARE * busiest]
+    dearest = min(counted, key=lambda sums: sums.bytes_per_core_second)
     rate, margin = dearest.bytes_per_core_second, _SIGMAS * dearest.error
     batches = max(dearest.batches, 1.0)
     return MeasuredCapacity(
@@ -180,9 +180,9 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> MeasuredCapacity | 
         messages_per_second=dearest.records / dearest.needed_cpu_seconds,
         low=max(rate - margin, 0.0),
         high=rate + margin,
-        furthest=_FURTHEST * max(one.fastest for one in known),
-        observations=sum(one.observations for one in counted),
-        seconds=sum(one.seconds for one in counted),
+        furthest=_FURTHEST * max(sums.fastest for sums in known),
+        observations=sum(sums.observations for sums in counted),
+        seconds=sum(sums.seconds for sums in counted),
         hours=len(counted),
         bytes_per_batch=dearest.bytes / batches,
         records_per_batch=dearest.records / batches,

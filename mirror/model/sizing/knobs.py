@@ -130,10 +130,10 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
     """Return the capacity terms for tasks that several datastreams share: the strictest value of each option,
     with `terms` from the settings as defaults. A number takes precedence over `learned`."""
     found = tuple(several)
-    capacities = [one.capacity_bytes_per_second for one in found]
+    capacities = [knobs.capacity_bytes_per_second for knobs in found]
     numbers = [capacity for capacity in capacities if isinstance(capacity, int)]
-    messages = [one.capacity_messages_per_second for one in found if one.capacity_messages_per_second]
-    filled = [one.utilisation_percent for one in found if one.utilisation_percent]
+    messages = [knobs.capacity_messages_per_second for knobs in found if knobs.capacity_messages_per_second]
+    filled = [knobs.utilisation_percent for knobs in found if knobs.utilisation_percent]
     if numbers or LEARNED in capacities:
         terms = replace(terms, bytes_per_second=min(numbers, default=None), of_datastream=bool(numbers))
     return replace(
@@ -145,16 +145,18 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
     """Return the largest headroom chosen; None for the default."""
-    return max((one.scale_in_headroom for one in several if one.scale_in_headroom is not None), default=None)
+    return max(
+        (knobs.scale_in_headroom for knobs in several if knobs.scale_in_headroom is not None), default=None
+    )
 
 
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
     """Return the first strategy chosen; None for the default."""
-    return next((one.strategy for one in several if one.strategy is not None), None)
+    return next((knobs.strategy for knobs in several if knobs.strategy is not None), None)
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
     """Return `none` if any datastream chooses it, otherwise the first provider chosen; None for the
     default."""
-    chosen = [one.load_provider for one in several if one.load_provider is not None]
+    chosen = [knobs.load_provider for knobs in several if knobs.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

@@ -46,7 +46,7 @@ class QuietWindow:
     def contains(self, now_ms: int) -> bool:
         """Return whether the timestamp (epoch ms) is within the window of its day or of the day before."""
         day, hour = divmod(now_ms // HOUR_MS, _DAY)
-        today, yesterday = (self.first_hours[_weekday(one)] for one in (day, day - 1))
+        today, yesterday = (self.first_hours[_weekday(weekday)] for weekday in (day, day - 1))
         return 0 <= hour - today < self.hours or 0 <= hour + _DAY - yesterday < self.hours
 
     @property
@@ -54,7 +54,7 @@ class QuietWindow:
         """Text for users: `22:00 to 02:00 UTC`, with weekdays if they differ."""
         runs = [
             (hour, [weekday for weekday, _ in days])
-            for hour, days in groupby(enumerate(self.first_hours), key=lambda one: one[1])
+            for hour, days in groupby(enumerate(self.first_hours), key=lambda pair: pair[1])
         ]
         spans = [f"{first:02}:00 to {(first + self.hours) % _DAY:02}:00" for first, _ in runs]
         if len(runs) == 1:
@@ -89,7 +89,7 @@ def _weekday(day: int) -> int:
 
 
 def _days(weekdays: list[int]) -> str:
-    first, last = (_WEEKDAYS[one] for one in (weekdays[0], weekdays[-1]))
+    first, last = (_WEEKDAYS[weekday] for weekday in (weekdays[0], weekdays[-1]))
     return first if first == last else f"{first} to {last}"
 
 
@@ -114,7 +114,11 @@ def _profile(days: Iterable[Day]) -> list[float] | None:
     for loads in days:
         for hour, share in loads.items():
             shares[hour].append(share)
-    return None if any(len(one) < _FEWEST_DAYS for one in shares) else [median(one) for one in shares]
+    return (
+        None
+        if any(len(values) < _FEWEST_DAYS for values in shares)
+        else [median(values) for values in shares]
+    )
 
 
 def _lightest(profile: list[float], hours: int) -> int:

@@ -153,4 +153,4 @@ def _size(value: int | None) -> int | None:
 
 def _operations(bits: Set[int] | None) -> Rights | None:
     """Convert the field: the library decodes it to a set of bit numbers, or None if the broker omits it."""
-    return None if bits is None else frozenset(one for one in AclOperation if one in bits)
+    return None if bits is None else frozenset(operation for operation in AclOperation if operation in bits)

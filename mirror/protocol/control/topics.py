@@ -138,8 +138,10 @@ def values_of(
     settings: Mapping[str, TopicSetting], inherited: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the values set on a topic itself, and the inherited values of the named settings."""
-    own = {key: one.value for key, one in settings.items() if one.own}
-    return own, {key: one.value for key, one in settings.items() if not one.own and key in inherited}
+    own = {key: setting.value for key, setting in settings.items() if setting.own}
+    return own, {
+        key: setting.value for key, setting in settings.items() if not setting.own and key in inherited
+    }
 
 
 class DescribedTopic(NamedTuple):

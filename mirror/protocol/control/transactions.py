@@ -98,9 +98,9 @@ def add_partitions(
 
     def read(response: Any) -> Mapping[TopicPartition, int]:
         return {
-            TopicPartition(topic.name, one.partition_index): one.partition_error_code
+            TopicPartition(topic.name, result.partition_index): result.partition_error_code
             for topic in response.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
+            for result in topic.results_by_partition
         }
 
     return Call(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, (0, 3), build, read)

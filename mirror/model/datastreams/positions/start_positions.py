@@ -66,7 +66,7 @@ def positions_of_document(label: str, value: object) -> StartPositions:
     """Read start positions from a JSON document. A document without topics applies to every topic. Raises
     InvalidRequest."""
     document = bounds.mapping(label, value)
-    if document and not any(isinstance(one, Mapping) for one in document.values()):
+    if document and not any(isinstance(inner, Mapping) for inner in document.values()):
         document = {EVERY_TOPIC: document}
     found = {}
     for topic, offsets in document.items():
