@@ -37,8 +37,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 FAR_SECONDS: Final = 0.002
-"""Round-trip time above which the distance limits the throughput of a connection. Within a data centre, it is
-about a tenth of this."""
+"""Round trip above which distance limits a connection's rate; about a tenth within a data centre."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Maximum number of reads from one socket before the loop serves other sockets."""
@@ -203,13 +202,11 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """Postpone the due times of outstanding responses, because of a delay that the broker has not
-        caused."""
+        """Postpone the due times of outstanding responses for a delay that the broker has not caused."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Queue further requests until `release`, because none may be sent during an authentication
-        exchange."""
+        """Queue further requests until `release`; none may be sent during an authentication exchange."""
         self._held = []
 
     def release(self) -> None:
@@ -392,8 +389,7 @@ class Connection:
         return True
 
     def _announced(self, position: int) -> int:
-        """Return the size of the frame at that position. Raises CorruptData for a size that no outstanding
-        request allows."""
+        """Return the size of the frame at that position. Raises CorruptData if no request allows it."""
         size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
         if not self._pending:
             raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")

@@ -97,8 +97,7 @@ class Timer:
 class Loop:
     """Runs callbacks, timers and coroutines on one thread.
 
-    `selector` waits for sockets. A test's selector may advance `clock` instead of waiting, so that time is
-    virtual.
+    `selector` waits for sockets. A test's selector may advance `clock` instead of waiting.
     """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
@@ -123,8 +122,7 @@ class Loop:
         return self.clock.monotonic()
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the ready events of the socket. Replaces an earlier callback for the same
-        socket."""
+        """Call `callback` with the ready events of the socket, in place of an earlier callback."""
         if sock.fileno() in self._selector.get_map():
             self._selector.modify(sock, events, callback)
         else:

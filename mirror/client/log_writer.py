@@ -16,8 +16,7 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""Role of a separate connection, because a broker that waits for replicas serves no other request on the same
-connection."""
+"""Role of a separate connection, on which a broker that waits for replicas delays no other request."""
 
 
 async def write_patiently(

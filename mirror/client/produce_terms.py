@@ -23,8 +23,7 @@ def replication_ms(timeout_seconds: float) -> int:
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the version of Produce: a version with topic ids if possible; in a transaction, the version that
-    the transaction protocol requires."""
+    """Return the version of Produce: with topic ids, or as the transaction protocol requires."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and not has_implicit_transactions(connection):
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)

@@ -51,8 +51,7 @@ class Promptness:
         self.seconds = 0.0
         """Approximate delay; updated only if the delay has halved or doubled."""
         self.usual = inf
-        """Seconds from the due time of the latest response until it was received completely; infinity if it
-        was late."""
+        """Seconds from the due time of the latest response until its last byte; infinity if it was late."""
         self._until = inf
 
     def answered(self, sent_at: float, now: float, size: int) -> None:
@@ -68,8 +67,7 @@ class Promptness:
             self.seconds = took
 
     def continue_from(self, since: float, now: float) -> None:
-        """Count the broker as silent since `since`, the start of its silence on a former connection, until it
-        responds promptly."""
+        """Count the broker as silent since `since`, as on a former connection, until it responds promptly."""
         self.since, self._until = since, now + PATIENCE_SECONDS
 
     def silence(self, sent_at: float, now: float) -> tuple[float, str]:
@@ -173,8 +171,7 @@ class Reachability:
                 self._note_end(name, now)
 
     def _forget_untried(self, now: float) -> None:
-        """Drop failures of addresses to which connections are no longer attempted: they do not count as
-        outages."""
+        """Drop failures of addresses to which no connections are attempted: they are not outages."""
         for endpoint, attempts in list(self._attempts.items()):
             is_trying = attempts.under_way > 0 or now - attempts.latest < PATIENCE_SECONDS
             if attempts.since is not None and not is_trying:
@@ -184,8 +181,7 @@ class Reachability:
         return self._attempts.setdefault(endpoint, _Attempts())
 
     def _unsuccessful(self) -> Iterator[tuple[Endpoint, float, str]]:
-        """Yield each address to which connections fail, the time since which they fail, and the last
-        error."""
+        """Yield each address to which connections fail, since when they fail, and the last error."""
         for endpoint, attempts in self._attempts.items():
             if attempts.since is not None:
                 yield endpoint, attempts.since, attempts.error
@@ -224,8 +220,7 @@ class Reachability:
         return -inf if silence is None or silence.is_over else silence.latest
 
     def _continued(self, name: str, now: float) -> float:
-        """Return the start of the silence because of which a new connection is tried; `now` if there is no
-        silence."""
+        """Return the start of the silence for which a connection is tried again; `now` without a silence."""
         former = self._silences.get(name)
         return now if former is None or former.is_over else self._began(name, now)
 
@@ -238,8 +233,7 @@ class Reachability:
         return min(due, former.began)
 
     def take_returned(self) -> float | None:
-        """Return the earliest start of the outages that have ended since the last call; None if no outage has
-        ended."""
+        """Return the earliest start of the outages that have ended since the last call; None if none."""
         returned, self._returned = self._returned, None
         return returned
 

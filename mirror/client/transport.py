@@ -32,8 +32,7 @@ Buffer = bytes | bytearray | memoryview
 
 _HAS_TCP_INFO: Final = hasattr(socket, "TCP_INFO")
 _MIN_RTT_AT: Final = 148
-"""Byte offset of `tcpi_min_rtt` (in microseconds) in `struct tcp_info` of Linux
-(include/uapi/linux/tcp.h)."""
+"""Byte offset of `tcpi_min_rtt` (microseconds) in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
 _MICROSECONDS: Final = struct.Struct("=I")
 _NOT_MEASURED: Final = 2**32 - 1
 
@@ -59,8 +58,7 @@ class Transport:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def round_trip(self) -> float:
-        """Return the shortest round trip in seconds that the kernel has measured; 0 if the kernel does not
-        provide it."""
+        """Return the kernel's shortest measured round trip in seconds; 0 if it does not provide it."""
         if not _HAS_TCP_INFO:
             return 0.0
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT_AT + _MICROSECONDS.size)
@@ -135,8 +133,7 @@ _NO_TLS: Final = ("UNEXPECTED_EOF", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILUR
 
 
 def _rejection(name: str, error: OSError, certificate_file: str | None) -> NotAuthorized | None:
-    """Return the error for a client certificate that the server has rejected or requires; None for other
-    failures."""
+    """Return the error for a client certificate that a server rejects or requires; else None."""
     reason = str(getattr(error, "reason", None) or "")
     is_alert = isinstance(error, ssl.SSLError) and "ALERT" in reason
     if certificate_file is None or not is_alert or not any(word in reason for word in _CERTIFICATE_ALERTS):

@@ -58,8 +58,7 @@ class BatchRouter:
         self._cursor = position
         """Offset below which `items` account for every offset."""
         self._batches: list[tuple[memoryview, BatchHeader, bool]] = []
-        """Batches that are not in `items` yet, and whether each must be decoded; empty if `_records` is
-        used."""
+        """Batches not in `items` yet, each with whether to decode it; empty if `_records` is used."""
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
@@ -164,8 +163,7 @@ class BatchRouter:
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Process a message of format 0 or 1; return whether the next message may be before the lane's end
-        offset."""
+        """Process a message of format 0 or 1; return whether the next may be before the end offset."""
         last = last_offset(message)
         if last < self.position:
             return True

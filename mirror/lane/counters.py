@@ -10,8 +10,7 @@ from mirror.model.movement.append_times import AppendTimes
 from mirror.model.movement.excuses import ExcusedLane
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
-"""Fields that `MirrorMetric` and `LaneCounters` have in common. CPU time is not among them, because it is
-measured per worker."""
+"""Fields shared by `MirrorMetric` and `LaneCounters`, except CPU time, which is measured per worker."""
 
 _SUMS: Final = (
     *MEASURED,

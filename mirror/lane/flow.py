@@ -47,9 +47,8 @@ _MOST_ROOM: Final = 16
 class TokenBucket:
     """A quota in bytes per second that allows bursts of one second.
 
-    A single take may exceed the balance, because a batch is never split for a quota; no further take is
-    allowed until the debt is paid. `owner`: level at which the quota is set. `for_catching_up`: up-to-date
-    lanes are exempt.
+    A take may exceed the balance, because a batch is never split for a quota; the debt is paid before the
+    next take. `owner`: level at which the quota is set. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -93,8 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """Measures the total time for which something is delayed. Time in the future counts once it has
-    passed."""
+    """Measures the total time of delays. Time in the future counts once it has passed."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -126,16 +124,14 @@ _LEASE_SECONDS: Final = 300.0
 (`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
 """Time to read from the leader after a replica has failed. A leader may redirect to a dead replica until the
-controller has noticed. So requests omit the client's rack during this time, and the leader itself returns the
-records."""
+controller has noticed. So requests omit the client's rack, and the leader itself returns the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
     """The broker to read from until a time in monotonic seconds.
 
-    `broker` None means the leader, with requests that omit the client's rack so that the leader does not
-    redirect.
+    `broker` None means the leader, with requests that omit the client's rack to prevent a redirect.
     """
 
     broker: int | None

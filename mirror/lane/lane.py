@@ -37,8 +37,7 @@ from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.protocol.fetch import FetchPosition
 
 MOST_IN_FLIGHT: Final = 5
-"""Maximum number of batches in flight. Brokers remember the last five batches of a producer, and could not
-deduplicate more."""
+"""Maximum number of batches in flight. Brokers deduplicate only the last five batches of a producer."""
 _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
 
 
@@ -222,8 +221,7 @@ class Lane:
         self.dirty = False
 
     def stored_progress(self, *, clean: bool = False) -> LaneProgress:
-        """Return the progress to store. It shares ledger and offset map with the lane, so it must be encoded
-        before the lane changes."""
+        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
         pause = self.pause.to_json() if self.pause else None
         return self.progress.to_store(clean, pause, self.spec.destination_topic)
 
@@ -238,8 +236,8 @@ class Lane:
         """Continue at a position, which may be before the current position, because the source log was
         replaced or has diverged.
 
-        Starts a new ledger. With `same_log`, keeps the offset map before `position`. `leader_epoch`: of the
-        record before `position`, -1 if unknown.
+        Starts a new ledger; with `same_log`, keeps the map before it. `leader_epoch`: of the record before
+        `position`, -1 if unknown.
         """
         self.drop()
         read, progress = self.read, self.progress
@@ -261,8 +259,7 @@ class Lane:
         self.progress.begin_target(sentence)
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Accept the items of a router that started at the lane's position. `began_at`: time at which their
-        response began to arrive."""
+        """Accept the items of a router that started at our position. `began_at`: arrival of their data."""
         read, queue, source = self.read, self.queue, self.progress.source
         read.position = router.position
         if 0 <= router.leader_epoch != source.leader_epoch:
@@ -285,15 +282,13 @@ class Lane:
         self._pass_over()
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records that were found at the destination, in source order, starting at the
-        checkpoint."""
+        """Account for records found at the destination, in source order, starting at the checkpoint."""
         self.progress.find(found, target_next)
         self.read.position = self.checkpoint
         self.dirty = True
 
     def next_to_send(self) -> OutBatch | None:
-        """Return the next batch with the lane's producer identity, or None. A batch that is sent again is not
-        changed."""
+        """Return the next batch with the lane's producer identity, or None. A resent batch is unchanged."""
         queue, identity = self.queue, self.ownership.identity
         if identity is None or not self.may_send:
             return None
@@ -342,8 +337,8 @@ class Lane:
     def drop(self) -> None:
         """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
 
-        Sequences continue at the first dropped batch. If the destination may have stored a dropped batch, a
-        new producer identity is required.
+        Sequences continue at the first dropped batch. If one may be stored, a new producer identity is
+        required.
         """
         assert self.queue.in_flight == 0, "the destination may still read from these buffers"
         queue = self.queue
@@ -395,8 +390,7 @@ class Lane:
         self.ownership.needs_fence = True
 
     def lay_down(self) -> ProducerStamp | None:
-        """Stop writing under the current producer identity, and return it. Drop the progress made in an open
-        transaction."""
+        """Stop writing under the current producer identity; return it. Drop progress in a transaction."""
         if self.ownership.is_in_transaction and not self.is_broken:
             self.contents = Contents.UNREAD
         return self.ownership.lay_down(self.progress.version)

@@ -7,8 +7,8 @@ batches.
 
 Together with the offset map, a ledger shows which records were skipped on purpose. Of the offsets that the
 ledger covers, those in the map are at the destination. Any other record that the source still has is missing,
-regardless of its class in the ledger, unless it is in a range with filtered or dead-lettered records. These
-ranges are stored with the ledger.
+whatever its class, unless it is in a range with filtered or dead-lettered records; the ledger stores these
+ranges.
 """
 
 from __future__ import annotations
@@ -113,15 +113,13 @@ class Ledger:
         """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """Account for the next `count` offsets. Raises Unaccounted for COMPACTED, which only `pass_over`
-        accepts."""
+        """Account for the next `count` offsets. Raises Unaccounted for COMPACTED; see `pass_over`."""
         if offset_class is OffsetClass.COMPACTED:
             raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
-        """Account for offsets that are not sent. Raises Unaccounted unless they directly follow the last
-        offset."""
+        """Account for offsets that are not sent. Raises Unaccounted if they do not follow the last offset."""
         if skipped.first != self.next:
             raise Unaccounted(f"expected offset {self.next}, not {skipped.first}")
         self._count(skipped.offset_class, skipped.next - skipped.first)

@@ -151,8 +151,7 @@ class BufferPool:
         self._stock = stock or BufferStock(size, budget.limit)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._made_bytes = 0
-        """Size of the batches rebuilt from the last response; the next response is expected to need the
-        same."""
+        """Size of the batches rebuilt from the last response; the estimate for the next response."""
         budget.on_room = self._serve
 
     def slab(self, size: int) -> ReceiveBuffer | None:

@@ -18,8 +18,7 @@ CHUNK: Final = 256
 
 
 class MapRun(NamedTuple):
-    """A run of `length` records: `source` and `target` are its first offsets at the source and the
-    destination."""
+    """A run of `length` records, starting at the offsets `source` and `target` of the two clusters."""
 
     source: int
     target: int
@@ -32,8 +31,7 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record; the result is the position of the next record. No record is skipped or
-    repeated."""
+    """The offset has no record; the result is the position of the next. No record is skipped or repeated."""
     END = "end"
     """The offset is after the mirrored records; the result is the end of the mirrored records."""
     BEFORE = "before"
@@ -48,8 +46,7 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Offset map: runs in order. Runs before number `sealed` are stored and will not change; see
-    `unsealed`."""
+    """Offset map: runs in order. Runs before number `sealed` are stored for good; see `unsealed`."""
 
     __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
 
@@ -109,8 +106,7 @@ class OffsetMap:
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset that follows the last record mirrored below a destination offset, or
-        None."""
+        """Return the source offset after the last record mirrored below a destination offset, or None."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
@@ -125,8 +121,7 @@ class OffsetMap:
         return found
 
     def rewind(self, source: int) -> None:
-        """Remove all records from the source offset `source` on, because they will be mirrored again, to
-        other destination offsets."""
+        """Remove all records from the source offset on, because they will be mirrored again."""
         while self._sources and self._sources[-1] >= source:
             self._drop_last()
         if self._sources:
@@ -135,8 +130,7 @@ class OffsetMap:
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def forget_targets(self, target: int) -> None:
-        """Remove all records from the destination offset `target` on, because the destination has lost
-        them."""
+        """Remove all records from the destination offset on, because the destination has lost them."""
         while self._targets and self._targets[-1] + self._counts[-1] > target:
             kept = target - self._targets[-1]
             if kept > 0:

@@ -90,8 +90,7 @@ class OutBatch:
         self.sent_at = 0.0
         self.sequence = -1
         self.is_small = False
-        """True if the source batches are small enough to be merged with following batches of the same
-        response."""
+        """True if the source batches are small enough to merge with following ones of the same response."""
         self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
@@ -125,8 +124,7 @@ class OutBatch:
             slab.release()
 
     def forget(self) -> None:
-        """Ignore the response to the batch. Frees the batch now or, if it is outstanding, when the response
-        arrives."""
+        """Ignore the response to the batch. Frees the batch now, or after an outstanding response."""
         if self.outstanding:
             self.outstanding = False
         else:

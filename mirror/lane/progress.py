@@ -2,8 +2,8 @@
 
 A lane has one main record with the key `group/topic/partition`. A long offset map is stored in further
 records ("chunks") of 256 runs, with the keys `group/topic/partition/map/<number>`. All values are JSON;
-readers ignore unknown fields. A chunk is written in the same batch as the main record that refers to it, so
-both are always consistent.
+readers ignore unknown fields. A chunk is in the same batch as the main record that refers to it, so both are
+consistent.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ class LaneProgress:
         self.life, self.gaps, self.target_loss = 0, [], ""
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int) -> None:
-        """Start a new ledger at `position`. With `same_log`, keep the identity of the source and the map
-        before `position`."""
+        """Start a new ledger at `position`. With `same_log`, keep the source and the map before it."""
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
@@ -130,8 +129,7 @@ class LaneProgress:
             self.target_next += 1
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """Account for records that were found at the destination, in source order, starting at the
-        checkpoint."""
+        """Account for records found at the destination, in source order, starting at the checkpoint."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -142,8 +140,7 @@ class LaneProgress:
         self.target_next, self.owned_from = target_next, None
 
     def lose_target(self, first: int, place: TopicPartition) -> None:
-        """Record that the destination lost the records from the offset `first` on. `place`: source
-        partition."""
+        """Record that the destination lost the records from `first` on. `place`: source partition."""
         lost = f"{first} to {self.target_end - 1}"
         self.target_loss = f"the destination lost offsets {lost} of {place}"
         self.gaps.append(self.target_loss)
@@ -223,8 +220,7 @@ def chunk_key(key: LaneKey, number: int) -> bytes:
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """Return the records to write, and the value of `offset_map.sealed` once they are durable. `engine`: name
-    of the engine that writes them."""
+    """Return the records to write, and `offset_map.sealed` after that. `engine`: name of the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -267,8 +263,7 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Return tombstones for the chunks that became empty when pruning moved the first run from `before` to
-    `after`."""
+    """Return tombstones for the chunks emptied by pruning from first run `before` to first run `after`."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 
@@ -293,8 +288,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Return the owner in a record: empty if the lane had never written, None if the record does not contain
-    an owner."""
+    """Return the owner in a record: empty if the lane had never written, None if unknown."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):

@@ -166,9 +166,8 @@ class ChangeKind(StrEnum):
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
-    `event_key` is unique, so that an event published twice is counted once. `sentence` states the decision
-    and its reason. `bytes_per_second`: load of the moved partition; None if unknown and for events other than
-    moves.
+    `event_key` is unique, so an event published twice is counted once. `sentence` states the decision and its
+    reason. `bytes_per_second`: load of the moved partition; None if unknown and for events other than moves.
     """
 
     time_ms: int

@@ -99,8 +99,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A complete Fetch response. `error`: error code of the fetch session. `nodes`: addresses of the leaders
-    in leader hints."""
+    """A complete Fetch response. `error`: that of the session. `nodes`: addresses of hinted leaders."""
 
     throttle_ms: int
     error: int

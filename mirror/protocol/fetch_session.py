@@ -5,11 +5,10 @@ Without a session, every request lists every partition, which takes 800 KB for 2
 `remove` and `forget` may be called at any time; call `build` to send a request, and `answered` on its
 response.
 
-A broker omits a partition from responses while its high watermark and log start are unchanged. If a lane
-stops reading a partition and another lane then reads the same partition, it would therefore never receive
-these offsets, unless the broker first drops the partition from the session. The broker adds the named
-partitions of a request before it removes the forgotten ones (Kafka 4.1, `FetchSession.update`), so the
-partition is named again only in the next request.
+A broker omits a partition from responses while its high watermark and log start are unchanged. If another
+lane takes over a partition, it would therefore never receive these offsets, unless the broker first drops the
+partition from the session. The broker adds the named partitions of a request before it removes the forgotten
+ones (Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
 """
 
 from __future__ import annotations
@@ -86,20 +85,17 @@ class FetchSession:
             self._removed.add(place)
 
     def forget(self, place: Place) -> None:
-        """Remove the partition from the session, and make the broker send its state again to the next
-        reader."""
+        """Remove the partition from the session; the broker sends its state again to the next reader."""
         self.remove(place)
         if place in self._removed:
             self._left.add(place)
 
     def asked(self, place: Place) -> FetchPosition | None:
-        """Return the partition's position in the last request, explicit or cached; None if the request did
-        not include it."""
+        """Return the partition's position in the last request, explicit or cached; None if not included."""
         return self._known.get(place)
 
     def build(self) -> SessionPart:
-        """Return the session fields of the next request. The first request of a session names every
-        partition."""
+        """Return the session fields of the next request. The first request names every partition."""
         for place in self._removed:
             del self._known[place]
         removed, self._removed = self._removed, set()

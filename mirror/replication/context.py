@@ -28,8 +28,7 @@ T = TypeVar("T")
 _ROUND_SECONDS: Final = 0.5
 """Longest wait for events in one loop iteration of a command."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""Memory of each cluster for responses that do not belong to lanes; separate, so that no cluster waits for
-another."""
+"""Memory of each cluster for responses outside the lanes, so that no cluster waits for another."""
 _FRAME_MARGIN: Final = 64 * 1024
 """Maximum size of a response in addition to the requested bytes of records."""
 
@@ -117,8 +116,7 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return why progress stored at the cluster will expire. None if it will not expire, or if no
-        progress topic is used so far."""
+        """Return why progress stored at the cluster will expire; None if it will not, or is unused."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
@@ -129,25 +127,21 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the clusters with a response that has been overdue since before `before`, and the time since
-        when."""
+        """Return the clusters with a response that is overdue since before `before`, and since when."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return the clusters whose outage has ended since the last call, with the start of the outage
-        (monotonic seconds)."""
+        """Return the clusters back from an outage since the last call, with its start (monotonic seconds)."""
         found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the seconds for which brokers have throttled this engine since the last call, by cluster,
-        without zeros."""
+        """Return the seconds of throttling by brokers since the last call, by cluster, without zeros."""
         found = {name: one.take_throttled() for name, one in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """Return the largest clock skew of a broker of each cluster, without clusters whose skew is
-        unknown."""
+        """Return the largest clock skew of a broker by cluster, without clusters of unknown skew."""
         now_ms = self.clock.now_ms()
         found = {name: one.clocks.worst(now_ms) for name, one in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
@@ -163,8 +157,7 @@ class EngineContext:
     def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
         """Return the quotas of the task and the datastream of a new lane.
 
-        Until this worker has a share of the datastream's quota, the whole quota in the lane's specification
-        applies.
+        Until this worker has a share of the datastream's quota, the whole quota in the specification applies.
         """
         return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
 
@@ -204,8 +197,7 @@ class EngineContext:
         return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """Return the maximum bytes that a lane requests at a time. A quota reduces them, so that all lanes
-        get a part of the quota."""
+        """Return the bytes that a lane requests at a time; a quota reduces them, so that lanes share it."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:

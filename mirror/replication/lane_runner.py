@@ -68,15 +68,13 @@ class Transactions(Protocol):
 
 
 def still_starting(lanes: Iterable[Lane]) -> Callable[[], list[Lane]]:
-    """Return a function that returns those of the lanes whose present start is still valid, to call during
-    the start."""
+    """Return a function that returns those of the lanes whose present start is still valid."""
     turns = [(lane, lane.turn) for lane in lanes]
     return lambda: [lane for lane, turn in turns if lane.turn == turn and lane.state is LaneState.STARTING]
 
 
 class LaneRunner:
-    """Runs the lifecycle and the steps of lanes. `transactions`: function that creates the transaction
-    manager."""
+    """Runs the lifecycle and steps of lanes. `transactions`: function that creates their manager."""
 
     def __init__(
         self,
@@ -103,8 +101,7 @@ class LaneRunner:
         }
 
     def handle(self, lane: Lane, event: LifecycleEvent) -> bool:
-        """Apply the event to the lane and perform the resulting actions. Return False if the event is
-        outdated."""
+        """Apply the event and perform the resulting actions. Return False if the event is outdated."""
         if event.generation is not None and event.generation != lane.turn:
             _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
             return False
@@ -225,8 +222,7 @@ class LaneRunner:
             self._lanes.source(lane).attach(lane)
 
     def finish(self, lane: Lane) -> None:
-        """Finish a lane that has read all records before its end offset. The lane stops once all batches are
-        acknowledged."""
+        """Finish a lane that has read up to its end offset; it stops once all batches are acknowledged."""
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
@@ -247,8 +243,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[Lane]:
-        """Restart and return the lanes that have paused since `since_ms`, the start of an outage of the
-        cluster that has ended."""
+        """Restart and return the lanes paused since `since_ms`, the start of a cluster's past outage."""
         woken = [
             lane
             for lane in self._lanes.by_key.values()

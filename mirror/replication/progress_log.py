@@ -100,8 +100,7 @@ class ProgressLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable. It may have contained progress of a lane that seems to have
-        none."""
+        """Return whether a batch was unreadable; it may have contained the progress of any lane."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:
@@ -325,9 +324,8 @@ class ProgressLog:
 class ProgressPart:
     """Progress in one partition of the topic for the lanes in `wanted`, or for all lanes if `wanted` is None.
 
-    `place`: partition number and number of partitions. `is_scattered`: the partition has records whose hash
-    now belongs to another partition, because the topic had fewer partitions before. `is_damaged`: a batch
-    could not be read.
+    `place`: partition number and number of partitions. `is_scattered`: it has records whose hash belongs to
+    another partition, because the topic had fewer partitions. `is_damaged`: a batch could not be read.
     """
 
     def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:

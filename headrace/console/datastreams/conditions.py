@@ -34,7 +34,7 @@ def wait_until(
         lambda: unmet_condition(client, path, condition, most_lag), timeout_seconds, sleep
     )
     if lacking:
-        raise TimedOut(f"timed out after {timeout_seconds:g} s waiting for {condition}: {lacking}")
+        raise TimedOut(f"condition {condition} not met after {timeout_seconds:g} s: {lacking}")
 
 
 def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:

@@ -117,8 +117,7 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return descriptions of the changes made, and the state of the destination. A topic that the destination
-    rejects is a shortfall.
+    """Return the changes made, and the state of the destination. A rejected topic is a shortfall.
 
     `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
     """
@@ -152,9 +151,7 @@ def prepare(
         if datastream.naming.destination(topic) in present
     }
     found = destination.describe(sorted(wanted)) if wanted else {}
-    differing += [
-        sentence for name, described in found.items() for sentence in drift(wanted[name], described, excluded)
-    ]
+    differing += [text for name, actual in found.items() for text in drift(wanted[name], actual, excluded)]
     left = {**present, **{item.topic.name: item.topic.partitions for item in done}}
     again = preparation.look_again_at - (LOOK_AGAIN_SECONDS - _RETRY_SECONDS) * (len(done) < len(work))
     return done, replace(

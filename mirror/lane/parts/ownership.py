@@ -1,5 +1,4 @@
-"""Ownership of a lane's destination: its producer identity, possibly disputed by another owner, and its
-transactions."""
+"""Ownership of a lane's destination: its producer identity, which may be disputed, and its transactions."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ class LaneOwnership:
 
     @property
     def is_identifying(self) -> bool:
-        """Return whether the lane waits for its producer identity or another prerequisite of its first
-        batch."""
+        """Return whether the lane waits for a producer identity or other prerequisites of its first batch."""
         return self.claimed_at < inf
 
     @property
@@ -156,8 +154,7 @@ class LaneOwnership:
     def take_id(self, identity: ProducerStamp, stored: Version | None) -> None:
         """Set the producer identity for transactions; the transactions of the former identity have ended.
 
-        The identity stays disputed until the lane's progress is verified to be current, because the next
-        steps may fail.
+        The identity stays disputed until the lane's progress is verified, because the next steps may fail.
         """
         self.transaction = None
         self.dispute(identity, stored)

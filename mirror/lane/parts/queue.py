@@ -71,8 +71,7 @@ class LaneQueue:
         return any(batch.maybe_stored for batch in self.batches())
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """Record a rejection or a lost response. A later rejection does not clear the batch's
-        `maybe_stored`."""
+        """Record a rejection or a lost response. A later rejection does not clear `maybe_stored`."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         self.in_flight -= 1
@@ -89,8 +88,7 @@ class LaneQueue:
         return items
 
     def shed(self) -> OutBatch | None:
-        """Drop the first batch that was never sent, and all items after it. Return the first dropped
-        batch."""
+        """Drop the first batch that was never sent, and all items after it; return that batch."""
         unsent = [item for item in self.unsent if isinstance(item, OutBatch) and not item.is_stamped]
         if not unsent:
             return None

@@ -1,5 +1,4 @@
-"""Reading of a lane: its position, the ends of the source log, its place in fetch requests, and the size of
-its requests."""
+"""Reading of a lane: its position, the ends of the source log, and its place and size in fetch requests."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ class FetchSize:
         self.batch = self.spread = 0
 
     def note_batch(self, size: int) -> None:
-        """Record the size of the largest batch of a response, or of a batch that was too large for the
-        response."""
+        """Record the size of the largest batch of a response, or of a batch too large for the response."""
         self.spread = spread_of(self.spread, self.batch, size)
         self.batch = max(size, self.batch - self.batch // _FORGETTING)
 
@@ -104,8 +102,7 @@ class LaneRead:
 
     @property
     def readable_end(self) -> int:
-        """End of the readable records according to the last response; with read_committed, the last stable
-        offset."""
+        """End of the readable records in the last response: with read_committed, the last stable offset."""
         return self.stable_offset if self.rules.read_committed else self.high_watermark
 
     @property
@@ -115,8 +112,8 @@ class LaneRead:
         return self.rules.read_committed and at_open_transaction
 
     def excuse(self, excuse: Excuse, patience_ms: int, now_ms: int) -> None:
-        """Exclude the backlog that the lane has at its start from the latency. Records behind it are excluded
-        for at most `patience_ms`."""
+        """Exclude the lane's initial backlog, and for at most `patience_ms` records behind it, from the
+        latency."""
         if excuse.name:
             self.excused = ExcusedLane(excuse.as_of(now_ms), patience_ms)
 

@@ -3,14 +3,12 @@
 Timestamps come from the clocks of producers, which may be wrong, or are event times. Suppose that a request
 was sent at time S, that its response arrived at time R, and that the response contains the end offset E. Then
 records from E on were appended after S, and records before E were appended before R, both by our clock. A
-timestamp before these bounds shows that the producer's clock is behind, or that the record was created long
-before it was appended. A timestamp after the bounds shows that the clock is ahead. In both cases the bound
-replaces the timestamp.
+timestamp before these bounds shows that the producer's clock is behind, or that the record is older than its
+append; a timestamp after them shows that the clock is ahead. In both cases the bound replaces the timestamp.
 
 While a lane is behind and does not fetch, the bounds are far apart. Then the largest error of a clock that is
 ahead, learned while the bounds were narrow, is subtracted from timestamps. The result is at most `NARROW_MS`
-later than the append. A clock that is behind needs no such estimate, because it only makes records look
-older.
+later than the append. A clock that is behind needs no estimate: it only makes records look older.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ _STEP_SECONDS: Final = 0.25
 """Minimum time between two marks; the last mark may be closer."""
 _MOST_MARKS: Final = 12
 _JUMP_MS: Final = 500
-"""Change of the difference between the wall clock and the monotonic clock which shows that the wall clock was
-set, or the machine was suspended."""
+"""Deviation of the wall clock from the monotonic clock that shows a set clock or a suspension."""
 
 
 class AppendSpan(NamedTuple):
@@ -50,8 +47,7 @@ UNKNOWN_SPAN: Final = AppendSpan(-1, 2**63)
 
 
 class _EndMark:
-    """An end offset of the source log: not exceeded at `requested_at`, and reached at `answered_at`
-    (monotonic seconds)."""
+    """An end offset of the source log: not exceeded at `requested_at`, reached at `answered_at` (seconds)."""
 
     __slots__ = ("answered_at", "end", "requested_at")
 
@@ -87,8 +83,7 @@ class AppendTimes:
         self.ahead_ms = self.behind_ms = 0
         """Largest errors of clocks that are ahead (positive) and behind (negative); 0 if there are none."""
         self._ahead_next = self._behind_next = 0
-        """Largest errors found in the current period of `HOLD_SECONDS`, which began at `_turned` (monotonic
-        seconds)."""
+        """Largest errors in the current period of `HOLD_SECONDS`, which began at `_turned` (seconds)."""
         self._turned = -inf
 
     @property
@@ -113,8 +108,8 @@ class AppendTimes:
         still matters.
 
         Ignores an end offset below the last one: a new leader may be behind, and after a truncation the lane
-        starts a new life. Drops all bounds after a jump of the wall clock, because the request may have been
-        sent before or after the jump.
+        starts a new life. Drops all bounds after a jump of the wall clock, which may have been before or
+        after the request.
         """
         marks, before_ms = self._marks, self._zero_ms
         self._zero_ms = now_ms - now * 1000

@@ -2,8 +2,8 @@
 Pure.
 
 A broker with `message.timestamp.type=LogAppendTime` assigns the timestamp between our request and its
-acknowledgement. So the skew is the timestamp minus the midpoint between request and acknowledgement, plus or
-minus half the time between them.
+acknowledgement. So the skew is the timestamp minus the midpoint of these times, plus or minus half their
+distance.
 """
 
 from __future__ import annotations

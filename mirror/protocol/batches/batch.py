@@ -95,11 +95,8 @@ class BatchHeader:
 
     @property
     def first_timestamp(self) -> int:
-        """Timestamp of the first record that the batch was written with.
-
-        The maximum timestamp, if log append time or the log cleaner's delete horizon has replaced the first
-        timestamp.
-        """
+        """Timestamp of the first record that the batch was written with; the maximum timestamp, if log append
+        time or the cleaner's delete horizon has replaced it."""
         base = self.base_timestamp
         is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
         return self.max_timestamp if is_newest else base
@@ -206,8 +203,7 @@ def seal(batch: memoryview) -> None:
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Build a batch around a payload of records, which may be compressed. The batch has no gaps and no
-    producer identity."""
+    """Build a batch without gaps and producer identity around a (compressed) payload of records."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)

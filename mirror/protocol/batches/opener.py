@@ -29,8 +29,7 @@ class BatchOpener:
         self._most_records = most_records
         self._first = first
         self.work = 0
-        """Cost so far: 1 for each decoded record or header, for each 4 decompressed records, and for each 256
-        bytes."""
+        """Cost so far: 1 per decoded record or header, per 4 decompressed records, and per 256 bytes."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""

@@ -47,8 +47,7 @@ JOB_PARTS: Final = 2_000_000
 
 
 def parts_of(batch: memoryview, most: int) -> int:
-    """Return the limit on the records and headers of a batch: `most`, or more if the size of the batch allows
-    more without compression."""
+    """Return the limit on records and headers of a batch: `most`, or what its size allows uncompressed."""
     own = len(batch) // _SMALLEST_PART
     return own if own > most else most
 

@@ -64,8 +64,7 @@ class FetchChannel:
         self._ahead: ReadAhead | None = None
         """Set only if the broker is distant."""
         self._requests, self._requested_at, self._answered = 0, -inf, (0, -inf)
-        """Number of requests and time of the last request (monotonic seconds); and the same for the last
-        request with a result."""
+        """Number of requests and time of the last (monotonic); and the same of the last with a result."""
 
     def has_room_for(self, lane: Lane) -> bool:
         """Return whether no other lane reads the same partition on this channel."""
@@ -365,8 +364,7 @@ class Fetcher:
         return self._channels.values()
 
     def attach(self, lane: Lane, *, waits: bool = False) -> None:
-        """Fetch from the partition's leader or its preferred replica. If the partition has no leader, wait
-        for one."""
+        """Fetch from the partition's leader or preferred replica. If there is no leader, wait for one."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -391,8 +389,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: Lane) -> bool:
-        """Read from the leader instead of a follower, whose problem may be local. Return whether the lane has
-        read from a follower."""
+        """Leave a follower, whose problem may be local, for the leader. Return whether one was read."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)

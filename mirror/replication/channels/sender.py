@@ -132,8 +132,7 @@ class ProduceChannel:
         return self._connection.unanswered_since if self._connection is not None else inf
 
     def take_throttled(self, now: float) -> tuple[float, tuple[Lane, ...]]:
-        """Return the seconds for which the broker has throttled the channel since the last call, and the
-        affected lanes."""
+        """Return the seconds of throttling by the broker since the last call, and the affected lanes."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.queue.bytes_in_hand) if seconds else ()
 

@@ -41,8 +41,7 @@ _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """Number of fetches of a corrupt batch after which the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Number of consecutive empty responses that are tolerated. Each of them doubles the requested size, which
-soon exceeds any limit."""
+"""Maximum number of consecutive empty responses. Each doubles the requested size, which soon suffices."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
 """Approximate number of records to decode before the loop does other work; this takes at most a second. The
@@ -391,14 +390,12 @@ class FetchHandler:
 
 
 def _has_read_all(lane: Lane) -> bool:
-    """Return whether the lane has read all records before its end offset, so that unread records are after
-    the end."""
+    """Return whether the lane has read up to its end offset, so that unread records are after it."""
     return lane.spec.end_offset is not None and lane.read.position >= lane.spec.end_offset
 
 
 def _note_unread(lane: Lane, records: memoryview) -> None:
-    """Record the timestamp of the batch that the lane could not accept, if the header of the batch is
-    readable."""
+    """Record the timestamp of the batch that the lane could not accept, if its header is readable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.read.position:

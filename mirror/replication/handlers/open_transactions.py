@@ -32,8 +32,7 @@ _SHORT_SECONDS: Final = 5.0
 _AT_ONCE: Final = 20
 """Maximum number of lanes of a source whose first blocked record is read at the same time."""
 _FIRST_BYTES: Final = 16 * 1024
-"""Size limit of the fetch of the first blocked record. A broker returns the first batch even if it is
-larger."""
+"""Size limit of the fetch of the first blocked record; brokers return even a larger first batch."""
 
 
 class OpenTransactionWatch:

@@ -1,5 +1,4 @@
-"""Progress of lanes that is not stored yet, and durable positions that are not committed to consumer groups
-yet."""
+"""Progress of lanes that is not stored yet, and durable positions not committed to consumer groups yet."""
 
 from __future__ import annotations
 

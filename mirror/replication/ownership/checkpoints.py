@@ -191,8 +191,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes that no other engine has copied in the meantime; reload the progress of the other
-        lanes."""
+        """Return the lanes that no other engine has copied in the meantime; reload all others."""
         unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)

@@ -1,5 +1,4 @@
-"""Pacing of fetches: decides when a lane fetches, given its buffer, its quotas and its end offset, and in
-which tier, given its lag."""
+"""Pacing of fetches: when a lane fetches, by its buffer, quotas and end, and in which tier, by its lag."""
 
 from __future__ import annotations
 
