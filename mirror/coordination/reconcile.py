@@ -169,8 +169,11 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
-    """Return the spec for copying a partition as its datastream requires."""
-    restart = restart_of(datastream)
+    """Return the spec for copying a partition as its datastream requires. Transforms do not apply to the
+    canary: they could drop or change its records."""
+    restart, policy = restart_of(datastream), datastream.policy
+    if policy.transforms and key.partition.topic == datastream.selection.canary:
+        policy = replace(policy, transforms=())
     return LaneSpec(
         key=key,
         task=task,
@@ -181,7 +184,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         start_ms=restart.start.at_ms,
         restart_ms=restart.at_ms,
         start_offset=None if restart.at_ms else datastream.start_positions.of(key.partition),
-        policy=datastream.policy,
+        policy=policy,
         consumer_group=datastream.consumer_group,
         excuse=excuse_of(
             max(datastream.created_ms or 0, restart.at_ms),

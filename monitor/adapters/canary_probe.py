@@ -249,7 +249,7 @@ class CanaryProbe:
             try:
                 index = json.loads(record.value or b"")["index"]
             except (ValueError, KeyError, TypeError):
-                continue  # a transform of the datastream has changed it
+                continue  # not written by a probe
             if isinstance(index, int):
                 yield index
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.matching import TopicMatching
+from mirror.coordination.reconcile import lane_spec
 from mirror.coordination.routing.index import SelectionIndex
 from mirror.coordination.routing.routes import Route, RouteJudge
 from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.model.datastreams.datastream import StartPosition
-from mirror.model.datastreams.policy import CANARY
-from mirror.model.identifiers import DatastreamName
+from mirror.model.datastreams.policy import CANARY, CopyPath
+from mirror.model.identifiers import DatastreamName, TaskName
 from mirror.model.topics import canary_topic
-from tests.builders import DESTINATION, SOURCE, a_datastream
+from tests.builders import DESTINATION, SOURCE, a_datastream, a_key
 from tests.fakes.node_store import FakeZooKeeper
 
 ON = {CANARY: "true"}
@@ -40,6 +41,14 @@ def test_it_is_found_when_it_appears_and_leaves_with_the_option() -> None:
     assert matching.topics(off, {SOURCE: {"t": 1, TOPIC: 1}}) == {"t"}
     renamed = replace(mine, name=DatastreamName("users"))
     assert renamed.selection.canary == canary_topic("users")
+
+
+def test_transforms_do_not_apply_to_it() -> None:
+    metadata = {**ON, "headrace.transforms": "keep-keys:^x", "headrace.path": "record"}
+    mine, task = a_datastream("orders", "t", metadata=metadata), TaskName("orders-0")
+    canary, other = (lane_spec(a_key(f"{topic}-0"), task, mine).policy for topic in (TOPIC, "t"))
+    assert (canary.transforms, canary.path) == ((), CopyPath.RECORD)
+    assert other.transforms == ("keep-keys:^x",)
 
 
 def test_a_definition_is_stored_as_older_versions_store_it() -> None:
