@@ -165,6 +165,7 @@ class _Fleet:
 
 
 def _serve_fleet(new_session: NewSession, orders: Connection) -> None:
+    collect_seldom()  # as an instance does
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     _Fleet(new_session).serve(orders)
 
