@@ -73,8 +73,7 @@ _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.RE
 """States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""Failures of the coordination store. Such errors affect all datastreams, so the tick ends, and the next tick
-retries."""
+"""Failures of the coordination store. They affect all datastreams, so the tick ends; the next one retries."""
 
 
 class Leader:

@@ -10,8 +10,7 @@ closes.
 One cause produces one alert. While partitions of a datastream are not copied, the alert reports this and not
 the late records. Its description contains the partition states, which have their own alert only if that fired
 before. A critical state that starts while the datastream is already late for another reason is a new alert.
-While the monitor cannot evaluate, no alert resolves. While some instances do not respond, no alert about
-partitions resolves.
+While the monitor cannot evaluate, no alert resolves; while some instances do not respond, none of partitions.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.

@@ -19,8 +19,8 @@ from tests.unit.headrace.conftest import Headrace
 LIMITS = GateLimits(5_000, 0, 0.5)
 
 
-def result_of(copy: str, seconds: float = 0.5) -> GateResult:
-    """Run a gate whose records arrive only if `copy` is the canary topic itself."""
+def result_of(copy: str, seconds: float = 2.5) -> GateResult:
+    """Run a gate of two records or more, which arrive only if `copy` is the canary topic itself."""
     with ExitStack() as stack:
         cluster = stack.enter_context(running(FakeCluster("a", 1)))
         with cluster.lock:
