@@ -23,16 +23,14 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""Kind of an outage with refused connections or missing responses. Failed authentication is a different
-kind."""
+"""Kind of an outage with refused connections or missing responses. Failed logins are another."""
 PATIENCE_SECONDS: Final = 5.0
 """Time after which an outstanding request counts as an outage."""
 _UNPROVEN_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Time for which a broker still counts as silent after a connection without responses was closed. A new
 connection shows only after `PATIENCE_SECONDS` that the silence continues."""
 SLOWEST_LINK: Final = 256 * 1024
-"""Minimum bandwidth in bytes per second; below it, a full response cannot arrive within the request
-timeout."""
+"""Minimum bandwidth (bytes/s) with which a full response arrives within the request timeout."""
 
 
 class Promptness:

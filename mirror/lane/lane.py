@@ -186,8 +186,7 @@ class Lane:
         read.high_watermark, read.stable_offset = high_watermark, stable_offset
 
     def hear_end(self, end: int, now_ms: int, now: float, requested_at: float) -> None:
-        """Record the end offset of the source log for a lane that is not fetching. It was requested at
-        `requested_at` and received at `now` (monotonic seconds)."""
+        """Record the end offset of a lane that is not fetching. `requested_at`, `now`: monotonic seconds."""
         read = self.read
         self.note_end(max(read.high_watermark, end), end, now_ms)
         read.answered_at = now
@@ -233,8 +232,7 @@ class Lane:
         self.dirty = True
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
-        """Continue at a position, which may be before the current position, because the source log was
-        replaced or has diverged.
+        """Continue at a position, perhaps an earlier one, as the source log was replaced or has diverged.
 
         Starts a new ledger; with `same_log`, keeps the map before it. `leader_epoch`: of the record before
         `position`, -1 if unknown.
@@ -337,8 +335,7 @@ class Lane:
     def drop(self) -> None:
         """Drop all items and return to the checkpoint. Requires that no batch is outstanding.
 
-        Sequences continue at the first dropped batch. If one may be stored, a new producer identity is
-        required.
+        Sequences continue at the first dropped batch. If it may be stored, a new identity is required.
         """
         assert self.queue.in_flight == 0, "the destination may still read from these buffers"
         queue = self.queue

@@ -18,8 +18,7 @@ _STEP_MS: Final = 1
 
 
 class ClockSkew(NamedTuple):
-    """Skew of a broker's clock. It is ahead of our clock by `ahead_ms` (negative if behind), plus or minus
-    `bound_ms`."""
+    """Skew of a broker's clock: ahead of ours by `ahead_ms` (negative: behind), within `bound_ms`."""
 
     ahead_ms: float
     bound_ms: float
