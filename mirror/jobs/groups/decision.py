@@ -7,14 +7,10 @@ moved the position at the destination since. Offsets are never committed under t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-SHARE: Final = "share"
-"""Type of a share group (KIP-932) in ListGroups responses."""
-WITHOUT_MEMBERS: Final = frozenset({"Empty", "Dead"})
-"""States of a group in which its coordinator accepts commits of others."""
+from mirror.protocol.control.groups import SHARE, ListedGroup
 
 
 class FollowReason(StrEnum):
@@ -32,6 +28,8 @@ class FollowReason(StrEnum):
     """The group has members at the destination."""
     EXCLUDED = "excluded"
     """The datastream does not select the group."""
+    NOT_ALLOWED = "not allowed"
+    """The settings of a cluster do not allow the group for datastreams (`clusters.NAME.groups`)."""
     SHARE_GROUP = "share group"
     """A share group has no committed offsets."""
     NO_RIGHTS = "no rights"
@@ -46,6 +44,8 @@ class FollowReason(StrEnum):
     """The group is ahead at the destination, and was not reset at the source."""
     TAKEN_OVER = "moved at the destination"
     """The position was changed at the destination, and the group does not read on at the source."""
+    GONE = "gone"
+    """The source cluster no longer has the group."""
     FAILED = "failed"
     """A cluster did not respond, or rejected the request."""
 
@@ -70,24 +70,7 @@ class SyncedPosition(NamedTuple):
     target: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
-    """A group in a ListGroups response. `kind`: classic, consumer, streams or share; empty on brokers before
-    Kafka 3.8. `state`: empty on brokers before Kafka 2.6."""
-
-    kind: str = ""
-    state: str = ""
-
-    @property
-    def has_members(self) -> bool:
-        """Return whether the group is known to have members."""
-        return self.state not in WITHOUT_MEMBERS and self.state != ""
-
-
-NO_GROUP: Final = GroupState()
-
-
-def group_hindrance(source: GroupState, target: GroupState) -> FollowReason | None:
+def group_hindrance(source: ListedGroup, target: ListedGroup) -> FollowReason | None:
     """Return the reason why no position of the group may be committed at the destination, or None."""
     if SHARE in {source.kind, target.kind}:
         return FollowReason.SHARE_GROUP

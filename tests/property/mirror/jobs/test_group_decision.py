@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from mirror.jobs.groups.decision import (
     FollowReason,
-    GroupState,
     SyncedPosition,
     decide,
     group_hindrance,
 )
+from mirror.protocol.control.groups import ListedGroup
 from tests.examples import examples
 
 _KINDS = st.sampled_from(["", "classic", "consumer", "streams", "share"])
 _STATES = st.sampled_from(["", "Empty", "Dead", "Stable", "PreparingRebalance", "Assigning", "Reconciling"])
-_GROUPS = st.builds(GroupState, _KINDS, _STATES)
+_GROUPS = st.builds(ListedGroup, _KINDS, _STATES)
 _OFFSETS = st.integers(0, 20)
 
 
 @given(_GROUPS, _GROUPS)
 def test_no_share_group_and_no_group_with_members_is_committed(
-    source: GroupState, target: GroupState
+    source: ListedGroup, target: ListedGroup
 ) -> None:
     found = group_hindrance(source, target)
     if "share" in (source.kind, target.kind):

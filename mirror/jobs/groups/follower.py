@@ -1,0 +1,320 @@
+"""One round of synchronisation: look at the groups of both clusters, translate, decide, commit, store.
+
+The round reads the positions at the source before the offset maps, so that the maps reach as many positions
+as possible. The position at the destination is read immediately before the commit, and the coordinator of the
+group rejects the commit if the group has gained members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from mirror.client.cluster import Cluster
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, reason_of
+from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.record import (
+    FollowedGroup,
+    FollowedPosition,
+    group_key,
+    group_names,
+    read_group,
+    round_key,
+    write_group,
+    write_round,
+)
+from mirror.jobs.stored_lanes import StoredLanes, current_ids
+from mirror.jobs.translate_job import GONE, NOT_MIRRORED, PositionMove, Translator, committed_at
+from mirror.lane.offset_map import Precision
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.protocol.codes import Code
+from mirror.protocol.control.cluster import GROUP
+from mirror.protocol.control.groups import ListedGroup, list_groups
+from mirror.protocol.control.offsets import commit_offsets
+from mirror.replication.context import EngineContext
+
+_AT_ONCE: Final = 16
+"""Groups with requests in flight."""
+_NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
+_GROUP_ID_NOT_FOUND: Final = 69
+"""Response to a commit under the name of a group of another type."""
+_UNTRANSLATED: Final = {NOT_MIRRORED: FollowReason.NOT_MIRRORED, GONE: FollowReason.TOPIC_DELETED}
+
+
+@dataclass(frozen=True)
+class FollowJob:
+    """Groups of a datastream that follow.
+
+    `state`: group of datastreams whose progress is used.
+    """
+
+    state: GroupName
+    source: ClusterRef
+    destination: ClusterRef
+    topics: TopicSelection
+    naming: TopicNaming
+    groups: FollowingGroups
+
+
+class GroupListing(NamedTuple):
+    """Groups of a cluster by name. `is_complete`: every broker has responded."""
+
+    groups: Mapping[str, ListedGroup]
+    is_complete: bool
+
+
+class RoundReport(NamedTuple):
+    """Result of a round: the groups with positions in the datastream's topics, and those that do not follow,
+    with the first reasons."""
+
+    groups: int
+    hindered: Mapping[str, FollowReason]
+
+
+async def listed(cluster: Cluster) -> GroupListing:
+    """Return the groups of all brokers that respond. Raises Unreachable, NotAuthorized if none does."""
+    await cluster.refresh(())
+    found: dict[str, ListedGroup] = {}
+    failure: HeadraceError | None = None
+    answered = 0
+    for broker in sorted(cluster.brokers):
+        try:
+            listing = await cluster.ask(list_groups(), broker)
+            if listing.error:
+                doing = f"listing the groups of broker {broker}"
+                raise cluster.error(listing.error, doing, "Describe on the cluster or its groups")
+        except HeadraceError as error:
+            failure = error
+        else:
+            found.update(listing.groups)
+            answered += 1
+    if failure is not None and not answered:
+        raise failure
+    return GroupListing(found, failure is None)
+
+
+class LazyLanes(Mapping[LaneKey, LaneProgress]):
+    """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
+
+    def __init__(self, context: EngineContext, job: FollowJob) -> None:
+        self._log = context.progress(job.destination)
+        self._job = job
+        self._keys: dict[LaneKey, None] = {}
+        self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
+
+    def refresh(self) -> None:
+        """Find the lanes as of the last read of the progress topic."""
+        found = (
+            key for key in self._log.keys_of(self._job.state) if self._job.topics.matches(key.partition.topic)
+        )
+        self._keys = dict.fromkeys(found)
+        self._parsed = {key: one for key, one in self._parsed.items() if key in self._keys}
+
+    def __getitem__(self, key: LaneKey) -> LaneProgress:
+        if key not in self._keys:
+            raise KeyError(key)
+        raw = self._log.main_record(key)
+        known = self._parsed.get(key)
+        if known is None or known[0] is not raw:
+            progress = self._log.stored(key)
+            if progress is None:
+                raise KeyError(key)
+            known = self._parsed[key] = (raw, progress)
+        return known[1]
+
+    def __iter__(self) -> Iterator[LaneKey]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+class GroupFollower:
+    """Synchronises the groups of one datastream. Used within the loop of the context."""
+
+    def __init__(self, context: EngineContext, job: FollowJob) -> None:
+        self._context = context
+        self._job = job
+        self._log = context.progress(job.destination)
+        self._lanes = LazyLanes(context, job)
+        self._has_read = False
+
+    async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
+        """Synchronise these groups of the source, and store the result at the destination.
+
+        Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
+        """
+        here, there = listings
+        records = self._log.records_under(self._job.state)
+        hindered: dict[str, FollowReason] = {}
+        count = 0
+        for start in range(0, len(names), _AT_ONCE):
+            chunk = names[start : start + _AT_ONCE]
+            before = [self._stored(records.get(group_key(self._job.state, name)), name) for name in chunk]
+            states = [(here.groups.get(n), there.groups.get(n, ListedGroup())) for n in chunk]
+            positions = await self._context.loop.together(
+                self._at_source(old, here) for old, (here, _) in zip(before, states, strict=True)
+            )
+            await self._read_progress()
+            translator = await self._translator()
+            found = await self._context.loop.together(
+                self._follow(one, old, both, translator)
+                for one, old, both in zip(positions, before, states, strict=True)
+            )
+            await self._save(found, before)
+            for one in found:
+                count += bool(one.positions) or one.reason is not None
+                for reason in one.hindrances:
+                    if reason is not FollowReason.GONE:
+                        hindered.setdefault(one.group, reason)
+        if here.is_complete:
+            at_ms = self._context.clock.now_ms()
+            await self._log.save([(round_key(self._job.state), write_round(at_ms))], at_ms)
+        return RoundReport(count, hindered)
+
+    async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
+        """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
+        source = self._context.cluster(self._job.source)
+        destination = self._context.cluster(self._job.destination)
+        await self._read_progress()
+        here, there = await self._context.loop.together([listed(source), listed(destination)])
+        names = set(here.groups)
+        if here.is_complete:
+            names |= group_names(self._log.records_under(self._job.state))
+        selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
+        return await self.look(selected, (here, there))
+
+    async def _read_progress(self) -> None:
+        if self._has_read:
+            await self._log.catch_up()
+        else:
+            await self._log.read_all()
+            self._has_read = True
+        self._lanes.refresh()
+
+    async def _translator(self) -> Translator:
+        topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
+        ids = await current_ids(self._context.cluster(self._job.destination), topics)
+        return Translator(StoredLanes(self._lanes, ids), back=False)
+
+    def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
+        if value is None:
+            return FollowedGroup(name)
+        try:
+            return read_group(value)
+        except CorruptData:
+            return FollowedGroup(name)
+
+    async def _at_source(self, before: FollowedGroup, listed: ListedGroup | None) -> FollowedGroup:
+        """Return the group with its present positions at the source in topics of the datastream."""
+        if listed is None:
+            return replace(before, reason=FollowReason.GONE, detail="")
+        cluster = self._context.cluster(self._job.source)
+        try:
+            offsets = await committed_at(cluster, before.group)
+        except HeadraceError as error:
+            return _failed(before, error)
+        positions = {}
+        for place, offset in offsets.items():
+            if self._job.topics.matches(place.topic):
+                old = before.positions.get(place)
+                copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+                positions[place] = (
+                    old._replace(source=offset)
+                    if old is not None
+                    else FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
+                )
+        return replace(before, kind=listed.kind, reason=None, detail="", positions=positions)
+
+    async def _follow(
+        self,
+        group: FollowedGroup,
+        before: FollowedGroup,
+        states: tuple[ListedGroup | None, ListedGroup],
+        translator: Translator,
+    ) -> FollowedGroup:
+        """Commit the positions of a group that may follow, and return its state."""
+        here, there = states
+        if here is None or group.reason is not None or not group.positions:
+            return group
+        hindrance = group_hindrance(here, there)
+        if hindrance is FollowReason.SHARE_GROUP:
+            return replace(group, reason=hindrance)
+        cluster = self._context.cluster(self._job.destination)
+        try:
+            moves = {place: translator.move(place, one.source) for place, one in group.positions.items()}
+            present = await committed_at(cluster, group.group)
+            decided = {
+                place: _decided(one, moves[place], present, hindrance)
+                for place, one in group.positions.items()
+            }
+            wanted = {one.copy: moves[place].becomes for place, one in decided.items() if one.reason.commits}
+            codes = await self._commit(group.group, wanted) if wanted else {}
+        except HeadraceError as error:
+            return _failed(replace(group, positions=before.positions or group.positions), error)
+        return replace(
+            group,
+            positions={
+                place: _committed(one, wanted.get(one.copy), codes.get(one.copy, 0))
+                for place, one in decided.items()
+            },
+        )
+
+    async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Commit positions of a group without members; return the error code of each partition."""
+        cluster = self._context.cluster(self._job.destination)
+        call = commit_offsets(group, wanted)
+        return await cluster.ask_coordinator(GROUP, group, call, lambda found: max(found.values(), default=0))
+
+    async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
+        """Store the groups that have changed."""
+        now_ms = self._context.clock.now_ms()
+        entries = [
+            (group_key(self._job.state, one.group), write_group(replace(one, changed_ms=now_ms)))
+            for one, old in zip(found, before, strict=True)
+            if not one.is_same(old)
+        ]
+        await self._log.save(entries, now_ms)
+
+
+def _failed(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
+    """Return the group with the reason why none of its positions could be synchronised."""
+    reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    return replace(group, reason=reason, detail=reason_of(error))
+
+
+def _decided(
+    one: FollowedPosition,
+    move: PositionMove,
+    present: Mapping[TopicPartition, int],
+    hindrance: FollowReason | None,
+) -> FollowedPosition:
+    """Return the position with the decision about it."""
+    target = present.get(move.there)
+    one = one._replace(target=target, copy=move.there)
+    if not move.is_translated:
+        return one._replace(reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False)
+    is_exact = not move.behind and move.precision != Precision.BEFORE
+    reason = decide(one.source, target, move.becomes, one.synced)
+    if hindrance is not None and reason.commits:
+        reason = hindrance
+    synced = SyncedPosition(one.source, move.becomes) if reason is FollowReason.CURRENT else one.synced
+    return one._replace(reason=reason, is_exact=is_exact, synced=synced)
+
+
+def _committed(one: FollowedPosition, wanted: int | None, code: int) -> FollowedPosition:
+    """Return the position after a commit of `wanted`, None for no commit, with its error code."""
+    if wanted is None:
+        return one
+    if not code:
+        return one._replace(target=wanted, synced=SyncedPosition(one.source, wanted))
+    if code == Code.UNKNOWN_MEMBER_ID:
+        return one._replace(reason=FollowReason.MEMBERS)
+    if code == _GROUP_ID_NOT_FOUND:
+        return one._replace(reason=FollowReason.SHARE_GROUP)
+    return one._replace(reason=FollowReason.NO_RIGHTS if code in _NO_RIGHTS else FollowReason.FAILED)

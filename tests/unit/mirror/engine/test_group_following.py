@@ -1,0 +1,291 @@
+"""Test that consumer groups follow from one fake cluster to another; in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from mirror.client.access import ClusterAccess, endpoints
+from mirror.errors import TimedOut, Unreachable
+from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
+from mirror.jobs.groups.record import FollowedGroup, StoredGroups, read_groups
+from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
+from tests.builders import DESTINATION, SOURCE
+from tests.fakes.broker.faults import Code, Drop, Run
+from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.virtual import VirtualSelector
+
+OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS = 8, 9, 16
+NO_RIGHTS = 30
+STATE = GroupName("orders")
+R = FollowReason
+
+
+class Following:
+    """Clusters between which records were copied, and a follower of their groups."""
+
+    def __init__(self, fakes: MirroredFakes, **groups: Any) -> None:
+        self.fakes = fakes
+        self.context = self.new_context()
+        choices = FollowingGroups(**{"include": "billing|audit", **groups})
+        self.job = FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), choices)
+        self.follower = GroupFollower(self.context, self.job)
+
+    def new_context(self) -> EngineContext:
+        fakes = self.fakes
+        access = {
+            SOURCE: ClusterAccess(endpoints(fakes.source.address)),
+            DESTINATION: ClusterAccess(endpoints(fakes.target.address)),
+        }
+        context = EngineContext(
+            access.__getitem__,
+            CopyingOptions(request_timeout_seconds=10.0),
+            EngineIdentity("test"),
+            fakes.clock,
+            VirtualSelector(fakes.clock, [fakes.source, fakes.target]),
+        )
+        context.loop.new_socket = fakes.network.socket
+        return context
+
+    def restart(self) -> None:
+        """Begin again with no memory but the stored records."""
+        self.context.close()
+        self.context = self.new_context()
+        self.follower = GroupFollower(self.context, self.job)
+
+    def round(self, *hidden: str) -> RoundReport:
+        return self.context.run(self.follower.round(hidden.__contains__))
+
+    def stored(self) -> StoredGroups:
+        log = self.context.progress(DESTINATION)
+        self.context.run(log.catch_up())
+        return read_groups(STATE, log.records_under(STATE))
+
+    def group(self, name: str = "billing") -> FollowedGroup:
+        return self.stored().groups[name]
+
+    def at_source(self, offset: int, group: str = "billing") -> None:
+        self.fakes.source.groups.setdefault(group, {})["t", 0] = offset
+
+    def at_target(self, group: str = "billing") -> int | None:
+        return self.fakes.target.groups.get(group, {}).get(("t", 0))
+
+    def look(self, group: str = "billing") -> tuple[FollowReason | None, int | None]:
+        """Run a round; return the reason, and the position at the destination."""
+        self.round()
+        found = self.group(group)
+        place = found.positions.get(TopicPartition("t", 0))
+        reason = found.reason or (place.reason if place is not None else None)
+        return reason, self.at_target(group)
+
+
+@pytest.fixture
+def following(fakes: MirroredFakes) -> Iterator[Following]:
+    fakes.make_topic("t")
+    fakes.target.write("t", fakes.records(0, 5))  # offsets differ by five
+    fakes.write("t", 0, 20)
+    fakes.start("t", group="orders")
+    fakes.run_to("t", 20)
+    fakes.stop()
+    made = Following(fakes)
+    yield made
+    with closing(made.context):
+        pass
+
+
+def test_a_group_follows_forward_and_back_with_its_source(following: Following) -> None:
+    following.at_source(12)
+    assert following.look() == (R.NEW, 17)
+    assert following.look() == (R.CURRENT, 17)
+    following.at_source(14)
+    assert following.look() == (R.FORWARD, 19)
+    following.at_source(3)
+    assert following.look() == (R.RESET, 8)
+    assert following.look() == (R.CURRENT, 8)
+
+
+def test_a_reset_is_known_after_a_restart(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    following.restart()
+    following.at_source(4)
+    assert following.look() == (R.RESET, 9)
+
+
+def test_a_position_is_never_ahead_of_the_mirrored_records(following: Following) -> None:
+    following.at_source(99)
+    assert following.look() == (R.NEW, 25)
+    assert not following.group().positions[TopicPartition("t", 0)].is_exact
+    following.fakes.write("t", 20, 80)
+    following.fakes.restart("t", group="orders")
+    following.fakes.run_to("t", 100)
+    following.fakes.stop()
+    assert following.look() == (R.FORWARD, 104)
+    assert following.group().positions[TopicPartition("t", 0)].is_exact
+
+
+def test_a_group_with_members_there_is_left_alone(following: Following) -> None:
+    following.at_source(12)
+    following.fakes.target.group_states["billing"] = ("Consumer", "Stable")
+    assert following.look() == (R.MEMBERS, None)
+    following.fakes.target.group_states["billing"] = ("Consumer", "Empty")
+    assert following.look() == (R.NEW, 17)
+
+
+def test_a_group_that_gains_members_before_the_commit_is_not_overwritten(following: Following) -> None:
+    target = following.fakes.target
+
+    def join() -> None:
+        target.group_states["billing"] = ("Classic", "Stable")
+
+    following.at_source(12)
+    target.faults.plant(OFFSET_COMMIT, Run(join))
+    assert following.look() == (R.MEMBERS, None)
+
+
+def test_a_group_that_was_restarted_there_is_not_set_back(following: Following) -> None:
+    """MirrorMaker 2 sees members at its refresh and none at its sync, and writes older positions over newer
+    ones (MirrorCheckpointTask.syncGroupOffset)."""
+    following.at_source(12)
+    following.round()
+    target = following.fakes.target
+    target.group_states["billing"] = ("Classic", "Stable")
+    following.round()
+    target.groups["billing"]["t", 0] = 23
+    target.group_states["billing"] = ("Classic", "Empty")
+    assert following.look() == (R.WOULD_MOVE_BACK, 23)
+    following.restart()
+    assert following.look() == (R.WOULD_MOVE_BACK, 23)
+    following.at_source(3)
+    assert following.look() == (R.WOULD_MOVE_BACK, 23)
+
+
+def test_a_reset_at_the_destination_holds_until_the_group_reads_on(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    following.fakes.target.groups["billing"]["t", 0] = 6
+    assert following.look() == (R.TAKEN_OVER, 6)
+    following.at_source(13)
+    assert following.look() == (R.FORWARD, 18)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_no_offset_is_committed_under_the_name_of_a_share_group(following: Following, side: str) -> None:
+    following.at_source(12)
+    getattr(following.fakes, side).group_states["billing"] = ("Share", "Empty")
+    assert following.look() == (R.SHARE_GROUP, None)
+
+
+def test_a_share_group_that_appears_before_the_commit_is_reported(following: Following) -> None:
+    target = following.fakes.target
+
+    def appear() -> None:
+        target.group_states["billing"] = ("Share", "Empty")
+
+    following.at_source(12)
+    target.faults.plant(OFFSET_COMMIT, Run(appear))
+    assert following.look() == (R.SHARE_GROUP, None)
+
+
+def test_only_selected_groups_with_positions_in_the_topics_follow(following: Following) -> None:
+    for name in ("billing", "audit", "other"):
+        following.at_source(12, name)
+    following.fakes.source.groups["audit"] = {("elsewhere", 0): 3}
+    report = following.round()
+    assert (report.groups, dict(report.hindered)) == (1, {})
+    assert following.fakes.target.groups.keys() == {"billing"}
+    following.at_source(12, "audit")
+    following.at_source(13)
+    assert following.round("billing").groups == 1
+    assert (following.at_target(), following.at_target("audit")) == (17, 17)
+
+
+def test_rights_are_a_reason_and_other_groups_follow(following: Following) -> None:
+    following.at_source(12)
+    following.at_source(12, "audit")
+    faults = following.fakes.target.faults
+    faults.plant(OFFSET_COMMIT, Code(NO_RIGHTS), fits=lambda asked: asked.message.group_id == "billing")
+    report = following.round()
+    assert dict(report.hindered) == {"billing": R.NO_RIGHTS}
+    assert (following.at_target(), following.at_target("audit")) == (None, 17)
+    faults.plant(
+        OFFSET_FETCH, Code(NO_RIGHTS), fits=lambda asked: asked.message.group_id == "billing", times=None
+    )
+    assert following.look() == (R.NO_RIGHTS, None)
+    faults.clear()
+    assert following.look() == (R.NEW, 17)
+
+
+def test_a_lost_answer_of_a_commit_does_no_harm(following: Following) -> None:
+    following.at_source(12)
+    following.fakes.target.faults.plant(OFFSET_COMMIT, Drop(applied=True))
+    assert following.look() == (R.NEW, 17)
+    following.at_source(2)
+    assert following.look() == (R.RESET, 7)
+
+
+def test_the_state_stays_when_the_source_is_gone(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    before = following.stored()
+    for node in following.fakes.source.brokers:
+        following.fakes.source.take_down(node)
+    with pytest.raises((Unreachable, TimedOut)):
+        following.round()
+    assert following.stored() == before
+    assert before.round_ms is not None
+
+
+def test_a_group_that_was_deleted_at_the_source_keeps_its_position(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    del following.fakes.source.groups["billing"]
+    assert following.look() == (R.GONE, 17)
+    following.at_source(13)
+    assert following.look() == (R.FORWARD, 18)
+
+
+def test_a_broker_that_is_down_makes_no_group_disappear(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    source = following.fakes.source
+    round_ms = following.stored().round_ms
+    source.faults.plant(
+        LIST_GROUPS, Code(14), fits=lambda asked: asked.broker == source.coordinator_of("billing")
+    )
+    following.fakes.clock.advance(1.0)
+    following.round()
+    assert following.group().reason is None
+    assert following.stored().round_ms == round_ms
+
+
+def test_names_of_any_characters_follow(following: Following) -> None:
+    names = ["ü/b~x y", "a" * 500, "\U0001f980"]
+    following.follower = GroupFollower(
+        following.context,
+        FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+    )
+    for name in names:
+        following.at_source(12, name)
+    following.round()
+    assert {name: following.at_target(name) for name in names} == dict.fromkeys(names, 17)
+    assert following.stored().groups.keys() == set(names)
+
+
+def test_many_groups_take_one_round(following: Following) -> None:
+    following.follower = GroupFollower(
+        following.context,
+        FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+    )
+    for number in range(100):
+        following.at_source(number % 20, f"g{number}")
+    assert following.round().groups == 100
+    assert [following.at_target(f"g{number}") for number in range(100)] == [5 + n % 20 for n in range(100)]
