@@ -24,6 +24,7 @@ from headrace.clusters.certificates import certificates_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
 from headrace.console.access.document import CONFIG_VARIABLE
+from headrace.consumer_groups.thread import GroupSynchroniser, build_synchroniser
 from headrace.coordination.client import (
     CoordinationClient,
     coordination_client,
@@ -110,6 +111,7 @@ class BuiltInstance:
     services: Services
     event_topic: RecordTopic[PlacementEvent]
     foresight: ForesightThread
+    synchroniser: GroupSynchroniser
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -172,7 +174,8 @@ def build_instance(
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     prepare = partial(_prepare, session, settings, health)
     instance = Instance(session, prepare, follower, leader, health)
-    return BuiltInstance(instance, services, event_topic, foresight)
+    synchroniser = build_synchroniser(settings, services, health)
+    return BuiltInstance(instance, services, event_topic, foresight, synchroniser)
 
 
 def _shared_state(

@@ -17,10 +17,8 @@ from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, gr
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
-    group_key,
-    group_names,
+    GroupKeys,
     read_group,
-    round_key,
     write_group,
     write_round,
 )
@@ -48,17 +46,19 @@ _UNTRANSLATED: Final = {NOT_MIRRORED: FollowReason.NOT_MIRRORED, GONE: FollowRea
 
 @dataclass(frozen=True)
 class FollowJob:
-    """Groups of a datastream that follow.
+    """Groups of a datastream that follow. `keys`: keys of their stored state."""
 
-    `state`: group of datastreams whose progress is used.
-    """
-
-    state: GroupName
+    keys: GroupKeys
     source: ClusterRef
     destination: ClusterRef
     topics: TopicSelection
     naming: TopicNaming
     groups: FollowingGroups
+
+    @property
+    def state(self) -> GroupName:
+        """Group of datastreams whose progress is used."""
+        return self.keys.state
 
 
 class GroupListing(NamedTuple):
@@ -69,11 +69,12 @@ class GroupListing(NamedTuple):
 
 
 class RoundReport(NamedTuple):
-    """Result of a round: the groups with positions in the datastream's topics, and those that do not follow,
-    with the first reasons."""
+    """Result of a round: number of groups with positions in the datastream's topics, and those that do not
+    follow, with their first reasons. `is_complete`: all brokers of the source have listed their groups."""
 
     groups: int
     hindered: Mapping[str, FollowReason]
+    is_complete: bool
 
 
 async def listed(cluster: Cluster) -> GroupListing:
@@ -144,18 +145,24 @@ class GroupFollower:
         self._lanes = LazyLanes(context, job)
         self._has_read = False
 
+    @property
+    def now_ms(self) -> int:
+        """Present time in epoch milliseconds."""
+        return self._context.clock.now_ms()
+
     async def look(self, names: Sequence[str], listings: tuple[GroupListing, GroupListing]) -> RoundReport:
         """Synchronise these groups of the source, and store the result at the destination.
 
         Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
         """
         here, there = listings
+        keys = self._job.keys
         records = self._log.records_under(self._job.state)
         hindered: dict[str, FollowReason] = {}
         count = 0
         for start in range(0, len(names), _AT_ONCE):
             chunk = names[start : start + _AT_ONCE]
-            before = [self._stored(records.get(group_key(self._job.state, name)), name) for name in chunk]
+            before = [self._stored(records.get(keys.of(name)), name) for name in chunk]
             states = [(here.groups.get(n), there.groups.get(n, ListedGroup())) for n in chunk]
             positions = await self._context.loop.together(
                 self._at_source(old, here) for old, (here, _) in zip(before, states, strict=True)
@@ -173,9 +180,9 @@ class GroupFollower:
                     if reason is not FollowReason.GONE:
                         hindered.setdefault(one.group, reason)
         if here.is_complete:
-            at_ms = self._context.clock.now_ms()
-            await self._log.save([(round_key(self._job.state), write_round(at_ms))], at_ms)
-        return RoundReport(count, hindered)
+            at_ms = self.now_ms
+            await self._log.save([(keys.of_round, write_round(at_ms))], at_ms)
+        return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
         """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
@@ -185,7 +192,7 @@ class GroupFollower:
         here, there = await self._context.loop.together([listed(source), listed(destination)])
         names = set(here.groups)
         if here.is_complete:
-            names |= group_names(self._log.records_under(self._job.state))
+            names |= self._job.keys.groups(self._log.records_under(self._job.state))
         selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
         return await self.look(selected, (here, there))
 
@@ -273,9 +280,9 @@ class GroupFollower:
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
         """Store the groups that have changed."""
-        now_ms = self._context.clock.now_ms()
+        now_ms = self.now_ms
         entries = [
-            (group_key(self._job.state, one.group), write_group(replace(one, changed_ms=now_ms)))
+            (self._job.keys.of(one.group), write_group(replace(one, changed_ms=now_ms)))
             for one, old in zip(found, before, strict=True)
             if not one.is_same(old)
         ]

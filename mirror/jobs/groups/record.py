@@ -1,8 +1,8 @@
 """Stored state of a following group: one record in the progress topic of the destination. Pure codec.
 
-The key is `DATASTREAM-GROUP/` and the base64 form of the consumer group's name, which may contain any
-character. The value is JSON; readers ignore unknown fields. The record `DATASTREAM-GROUP/~round` has the time
-of the last complete look at all groups.
+The key is `STATE/DATASTREAM.GROUP`, where STATE is the group of datastreams that shares progress, and both
+names are in base64, because a consumer group's name may contain any character. The value is JSON; readers
+ignore unknown fields. The record `STATE/DATASTREAM.~round` has the time of the last look at all groups.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData, NewerFormat
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 
 FORMAT: Final = 1
-_ROUND: Final = "~round"
+_ROUND: Final = b"~round"
 
 
 class FollowedPosition(NamedTuple):
@@ -71,25 +71,41 @@ class FollowedGroup:
         return replace(self, changed_ms=0) == replace(other, changed_ms=0)
 
 
-def group_key(state: GroupName, group: str) -> bytes:
-    """Return the key of a group's record."""
-    return f"{state}/{urlsafe_b64encode(group.encode()).decode()}".encode()
+class GroupKeys(NamedTuple):
+    """Keys of the records of one datastream. `state`: group of datastreams that shares its progress."""
+
+    state: GroupName
+    datastream: DatastreamName
+
+    @property
+    def start(self) -> bytes:
+        """Beginning of all keys."""
+        return f"{self.state}/{_encoded(self.datastream)}.".encode()
+
+    @property
+    def of_round(self) -> bytes:
+        """Key of the record about the last complete round."""
+        return self.start + _ROUND
+
+    def of(self, group: str) -> bytes:
+        """Return the key of a consumer group's record."""
+        return self.start + _encoded(group).encode()
+
+    def groups(self, keys: Iterable[bytes]) -> set[str]:
+        """Return the names of the consumer groups in keys, without unreadable ones."""
+        names = set()
+        for key in keys:
+            try:
+                name = urlsafe_b64decode(key.removeprefix(self.start)).decode()
+            except ValueError:  # another kind of record
+                continue
+            if key == self.of(name):
+                names.add(name)
+        return names
 
 
-def group_names(keys: Iterable[bytes]) -> set[str]:
-    """Return the names of groups in the keys of records, without unreadable ones."""
-    names = set()
-    for key in keys:
-        try:
-            names.add(urlsafe_b64decode(key.partition(b"/")[2]).decode())
-        except ValueError:  # another kind of record
-            continue
-    return names
-
-
-def round_key(state: GroupName) -> bytes:
-    """Return the key of the record about the last complete round."""
-    return f"{state}/{_ROUND}".encode()
+def _encoded(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode()
 
 
 def write_group(found: FollowedGroup) -> bytes:
@@ -169,20 +185,22 @@ class StoredGroups(NamedTuple):
     damaged: int = 0
 
 
-def read_groups(state: GroupName, records: Mapping[bytes, bytes]) -> StoredGroups:
+def read_groups(keys: GroupKeys, records: Mapping[bytes, bytes]) -> StoredGroups:
     """Return the groups in the records of a datastream. Raises NewerFormat."""
     groups: dict[str, FollowedGroup] = {}
     round_ms, damaged = None, 0
     for key, value in records.items():
+        if not key.startswith(keys.start):
+            continue
         try:
-            if key == round_key(state):
+            if key == keys.of_round:
                 round_ms = int(_document(value)["round_ms"])
                 continue
             found = read_group(value)
         except (CorruptData, ValueError, KeyError, TypeError, OverflowError):
             damaged += 1
             continue
-        if key == group_key(state, found.group):
+        if key == keys.of(found.group):
             groups[found.group] = found
         else:
             damaged += 1

@@ -14,18 +14,17 @@ from mirror.jobs.groups.decision import FollowReason, SyncedPosition
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
-    group_key,
-    group_names,
+    GroupKeys,
     read_group,
     read_groups,
-    round_key,
     write_group,
     write_round,
 )
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicPartition
 
-STATE = GroupName("orders")
+KEYS = GroupKeys(GroupName("orders"), DatastreamName("orders-2"))
+OTHER = GroupKeys(GroupName("orders"), DatastreamName("orders-3"))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _OFFSETS = st.integers(0, 2**63 - 1)
 _REASONS = st.sampled_from(FollowReason)
@@ -60,12 +59,14 @@ def test_a_group_is_read_as_it_was_written(group: FollowedGroup) -> None:
 
 @given(st.lists(_GROUPS, unique_by=lambda one: one.group, max_size=4), st.integers(0, 2**53))
 def test_all_groups_are_found_beside_the_round(groups: list[FollowedGroup], round_ms: int) -> None:
-    records = {group_key(STATE, one.group): write_group(one) for one in groups}
-    found = read_groups(STATE, {**records, round_key(STATE): write_round(round_ms)})
+    records = {KEYS.of(one.group): write_group(one) for one in groups}
+    found = read_groups(KEYS, {**records, KEYS.of_round: write_round(round_ms)})
     assert found.groups == {one.group: one for one in groups}
     assert (found.round_ms, found.damaged) == (round_ms, 0)
-    assert group_names(records) == set(found.groups)
-    assert group_names([round_key(STATE)]) == set()
+    assert KEYS.groups(records) == set(found.groups)
+    assert KEYS.groups([KEYS.of_round]) == set()
+    assert OTHER.groups(records) == set()
+    assert read_groups(OTHER, records).groups == {}
 
 
 _JSON = st.recursive(
@@ -77,8 +78,8 @@ _JSON = st.recursive(
 @given(st.binary(max_size=40) | _JSON.map(lambda one: json.dumps(one).encode()))
 def test_damaged_records_are_counted_and_others_are_read(value: bytes) -> None:
     good = FollowedGroup("good")
-    records = {group_key(STATE, "good"): write_group(good), group_key(STATE, "bad"): value}
-    found = read_groups(STATE, records)
+    records = {KEYS.of("good"): write_group(good), KEYS.of("bad"): value}
+    found = read_groups(KEYS, records)
     assert (found.groups, found.damaged) == ({"good": good}, 1)
 
 
@@ -93,7 +94,7 @@ def test_a_hostile_field_is_damage(field: str, value: Any) -> None:
 def test_a_newer_format_is_never_overwritten() -> None:
     document = json.loads(write_group(FollowedGroup("g"))) | {"format": 2}
     try:
-        read_groups(STATE, {group_key(STATE, "g"): json.dumps(document).encode()})
+        read_groups(KEYS, {KEYS.of("g"): json.dumps(document).encode()})
     except NewerFormat:
         return
     raise AssertionError("read a newer format")

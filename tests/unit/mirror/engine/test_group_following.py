@@ -12,9 +12,9 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.errors import TimedOut, Unreachable
 from mirror.jobs.groups.decision import FollowReason
 from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
-from mirror.jobs.groups.record import FollowedGroup, StoredGroups, read_groups
+from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
 from mirror.model.datastreams.consumer_groups import FollowingGroups
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
@@ -26,6 +26,7 @@ from tests.fakes.broker.virtual import VirtualSelector
 OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS = 8, 9, 16
 NO_RIGHTS = 30
 STATE = GroupName("orders")
+KEYS = GroupKeys(STATE, DatastreamName("orders"))
 R = FollowReason
 
 
@@ -36,7 +37,7 @@ class Following:
         self.fakes = fakes
         self.context = self.new_context()
         choices = FollowingGroups(**{"include": "billing|audit", **groups})
-        self.job = FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), choices)
+        self.job = FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), choices)
         self.follower = GroupFollower(self.context, self.job)
 
     def new_context(self) -> EngineContext:
@@ -67,7 +68,7 @@ class Following:
     def stored(self) -> StoredGroups:
         log = self.context.progress(DESTINATION)
         self.context.run(log.catch_up())
-        return read_groups(STATE, log.records_under(STATE))
+        return read_groups(KEYS, log.records_under(STATE))
 
     def group(self, name: str = "billing") -> FollowedGroup:
         return self.stored().groups[name]
@@ -271,7 +272,7 @@ def test_names_of_any_characters_follow(following: Following) -> None:
     names = ["ü/b~x y", "a" * 500, "\U0001f980"]
     following.follower = GroupFollower(
         following.context,
-        FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+        FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
     )
     for name in names:
         following.at_source(12, name)
@@ -283,7 +284,7 @@ def test_names_of_any_characters_follow(following: Following) -> None:
 def test_many_groups_take_one_round(following: Following) -> None:
     following.follower = GroupFollower(
         following.context,
-        FollowJob(STATE, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+        FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
     )
     for number in range(100):
         following.at_source(number % 20, f"g{number}")
