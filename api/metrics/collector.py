@@ -22,7 +22,6 @@ from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
-from mirror.jobs.groups.status import Statuses
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
@@ -334,44 +333,6 @@ class AdviceCollector(Collector):
             if value is not None:
                 family.add_metric([], float(value))
             yield family
-
-
-class GroupCollector(Collector):
-    """Series of the consumer groups that follow. `current`: statuses of this instance, none if it does not
-    lead."""
-
-    def __init__(self, current: Callable[[], Statuses], clock: Clock) -> None:
-        self._current = current
-        self._clock = clock
-
-    def describe(self) -> Iterator[Metric]:
-        """Describe no metrics before a scrape."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one scrape."""
-        groups = GaugeMetricFamily(
-            "headrace_consumer_groups",
-            "consumer groups with positions in topics of the datastream; reported by the leader",
-            labels=("datastream",),
-        )
-        hindered = GaugeMetricFamily(
-            "headrace_consumer_groups_hindered",
-            "consumer groups that do not follow to the destination, by reason; reported by the leader",
-            labels=("datastream", "reason"),
-        )
-        ages = GaugeMetricFamily(
-            "headrace_consumer_groups_age_seconds",
-            "time since the last synchronisation of all groups; reported by the leader",
-            labels=("datastream",),
-        )
-        for name, status in sorted(self._current().items()):
-            groups.add_metric([name], status.groups)
-            for reason, count in sorted(status.reasons.items()):
-                hindered.add_metric([name, reason], count)
-            if status.round_ms is not None:
-                ages.add_metric([name], max(self._clock.now_ms() - status.round_ms, 0) / 1_000)
-        yield from (groups, hindered, ages)
 
 
 def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:

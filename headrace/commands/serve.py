@@ -142,7 +142,8 @@ def _leaders_threads(
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Return functions that start and stop the threads of a leader: the sizing advice, the synchronisation of
     consumer groups, and the instance's own monitor if it is enabled."""
-    from api.metrics.collector import AdviceCollector, GroupCollector
+    from api.metrics.collector import AdviceCollector
+    from api.metrics.movement import GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
     registry.register(GroupCollector(lambda: built.synchroniser.statuses, built.services.clock))

@@ -9,7 +9,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from api.metrics.collector import AdviceCollector, CertificateCollector, GroupCollector, InstanceCollector
+from api.metrics.collector import AdviceCollector, CertificateCollector, InstanceCollector
+from api.metrics.movement import GroupCollector
 from headrace_dev.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, MetricEquivalent
 from mirror.adapters.system_clock import SystemClock
 from mirror.instance.snapshot import InstanceSnapshot

@@ -18,7 +18,9 @@ from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
     GroupKeys,
+    StoredGroups,
     read_group,
+    read_groups,
     write_group,
     write_round,
 )
@@ -97,6 +99,13 @@ async def listed(cluster: Cluster) -> GroupListing:
     if failure is not None and not answered:
         raise failure
     return GroupListing(found, failure is None)
+
+
+async def stored_groups(context: EngineContext, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
+    """Return the stored state of a datastream's groups. Raises Unreachable, NewerFormat."""
+    log = context.progress(destination)
+    await log.read_all()
+    return read_groups(keys, log.records_under(keys.state))
 
 
 class LazyLanes(Mapping[LaneKey, LaneProgress]):

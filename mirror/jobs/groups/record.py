@@ -176,6 +176,20 @@ def write_round(at_ms: int) -> bytes:
     return json.dumps({"format": FORMAT, "round_ms": at_ms}, separators=(",", ":")).encode()
 
 
+def read_round(value: bytes) -> int | None:
+    """Return the time in the record about a complete round; None for another record. Raises NewerFormat."""
+    try:
+        return int(_document(value)["round_ms"])
+    except (CorruptData, ValueError, KeyError, TypeError, OverflowError):
+        return None
+
+
+def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
+    """Return the group of a record of any datastream; None for a record about a round. Raises as
+    `read_group`."""
+    return None if key.endswith(_ROUND) else read_group(value)
+
+
 class StoredGroups(NamedTuple):
     """Stored groups of a datastream by name. `round_ms`: time of the last complete look at all of them, epoch
     milliseconds, None if there was none. `damaged`: number of unreadable records."""
@@ -193,14 +207,13 @@ def read_groups(keys: GroupKeys, records: Mapping[bytes, bytes]) -> StoredGroups
         if not key.startswith(keys.start):
             continue
         try:
-            if key == keys.of_round:
-                round_ms = int(_document(value)["round_ms"])
-                continue
-            found = read_group(value)
-        except (CorruptData, ValueError, KeyError, TypeError, OverflowError):
+            found = read_any_group(key, value)
+        except CorruptData:
             damaged += 1
             continue
-        if key == keys.of(found.group):
+        if found is None:
+            round_ms = read_round(value)
+        elif key == keys.of(found.group):
             groups[found.group] = found
         else:
             damaged += 1

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.errors import TimedOut, Unreachable
+from mirror.errors import NotFound, TimedOut, Unreachable
 from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.failover import plan_without_source
 from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
+from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
@@ -290,3 +292,23 @@ def test_many_groups_take_one_round(following: Following) -> None:
         following.at_source(number % 20, f"g{number}")
     assert following.round().groups == 100
     assert [following.at_target(f"g{number}") for number in range(100)] == [5 + n % 20 for n in range(100)]
+
+
+def test_a_failover_without_the_source_translates_the_last_positions(following: Following) -> None:
+    following.at_source(12)
+    following.fakes.target.group_states["billing"] = ("Classic", "Stable")
+    following.round()
+    following.fakes.clock.advance(60.0)
+    following.round()
+    round_ms = following.stored().round_ms
+    for node in following.fakes.source.brokers:
+        following.fakes.source.take_down(node)
+    job = TranslateJob("orders", SOURCE, DESTINATION, "billing", as_group="billing-2")
+    moves, as_of_ms = following.context.run(plan_without_source(following.context, job))
+    assert [(move.becomes, move.precision, move.skipped) for move in moves] == [(17, "exact", "")]
+    assert as_of_ms == round_ms
+    assert following.context.run(apply_translation(following.context, job, moves)) == 1
+    assert following.at_target("billing-2") == 17
+    unknown = TranslateJob("orders", SOURCE, DESTINATION, "audit")
+    with pytest.raises(NotFound):
+        following.context.run(plan_without_source(following.context, unknown))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import pytest
 
-from api.metrics.collector import GroupCollector
+from api.metrics.movement import GroupCollector
 from headrace.consumer_groups.thread import PART, GroupSynchroniser
 from mirror.instance.health import Health
 from mirror.jobs.groups.decision import FollowReason
@@ -59,7 +59,7 @@ def orders(name: str = "orders", **metadata: str) -> Datastream:
 
 
 @pytest.fixture
-def rig(following: Following) -> Iterator[SynchroniserRig]:
+def rig(following: Following) -> SynchroniserRig:
     return SynchroniserRig(following, [orders()])
 
 
