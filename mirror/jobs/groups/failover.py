@@ -28,9 +28,7 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
     records = bench.progress(job.destination).records_under(state)
-    rounds = {
-        key.rpartition(b".")[0]: found for key, value in records.items() if (found := read_round(value))
-    }
+    rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}
     here: dict[TopicPartition, int] = {}
     ages = []
     for key, value in records.items():
@@ -38,7 +36,7 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
             found = read_any_group(key, value)
             if found is not None and found.group == job.group and found.positions:
                 here |= {place: one.source for place, one in found.positions.items()}
-                ages.append(max(found.changed_ms, rounds.get(key.rpartition(b".")[0], 0)))
+                ages.append(max(found.changed_ms, rounds.get(_owner(key), 0)))
     if not here:
         raise NotFound(
             f"{job.source} does not respond, and no positions of group {shown(job.group)} are stored at"
@@ -47,3 +45,8 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
         )
     there = await committed_at(bench.cluster(job.destination), job.target_group)
     return StoredTranslation(moves_of(job, stored, GroupPositions(here, there)), min(ages))
+
+
+def _owner(key: bytes) -> bytes:
+    """Return the part of a record's key that names its datastream."""
+    return key.rpartition(b".")[0]

@@ -317,7 +317,7 @@ def _decided(
         return one._replace(reason=_UNTRANSLATED.get(move.skipped, FollowReason.NOTHING_YET), is_exact=False)
     is_exact = not move.behind and move.precision != Precision.BEFORE
     reason = decide(one.source, target, move.becomes, one.synced)
-    if hindrance is not None and reason.commits:
+    if hindrance is not None and reason is not FollowReason.CURRENT:
         reason = hindrance
     synced = SyncedPosition(one.source, move.becomes) if reason is FollowReason.CURRENT else one.synced
     return one._replace(reason=reason, is_exact=is_exact, synced=synced)
