@@ -7,12 +7,12 @@ group rejects the commit if the group has gained members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, reason_of
+from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.record import (
     FollowedGroup,
@@ -40,6 +40,11 @@ from mirror.replication.context import EngineContext
 
 _AT_ONCE: Final = 16
 """Groups with requests in flight."""
+_SETTLED_SECONDS: Final = 60.0
+"""Time after which the position of an idle group at the destination is read again."""
+_FRESH_SECONDS: Final = 5.0
+"""Longest time from the request for a group's position at the destination to the commit. A process that was
+frozen meanwhile may not lead any more, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
 _GROUP_ID_NOT_FOUND: Final = 69
 """Response to a commit under the name of a group of another type."""
@@ -77,6 +82,32 @@ class RoundReport(NamedTuple):
     groups: int
     hindered: Mapping[str, FollowReason]
     is_complete: bool
+
+
+class SourceLook(NamedTuple):
+    """A group as listed by the source (None: missing) and the destination, with its positions at the source,
+    or the error of the request."""
+
+    name: str
+    here: ListedGroup | None
+    there: ListedGroup
+    offsets: Mapping[TopicPartition, int]
+    error: HeadraceError | None = None
+
+    @property
+    def mark(self) -> Hashable:
+        """Fingerprint that changes with the group."""
+        if self.here is None or self.error is not None:
+            return object()
+        return group_hindrance(self.here, self.there), hash(frozenset(self.offsets.items()))
+
+
+class SettledGroup(NamedTuple):
+    """A group that needs no work until its mark changes, or until a time in monotonic seconds."""
+
+    mark: Hashable
+    until: float
+    has_positions: bool
 
 
 async def listed(cluster: Cluster) -> GroupListing:
@@ -153,6 +184,7 @@ class GroupFollower:
         self._log = context.progress(job.destination)
         self._lanes = LazyLanes(context, job)
         self._has_read = False
+        self._settled: dict[str, SettledGroup] = {}
 
     @property
     def now_ms(self) -> int:
@@ -165,32 +197,26 @@ class GroupFollower:
         Raises Unreachable, NotAuthorized, UnsafeProgressTopic if no group can be synchronised.
         """
         here, there = listings
-        keys = self._job.keys
-        records = self._log.records_under(self._job.state)
         hindered: dict[str, FollowReason] = {}
         count = 0
         for start in range(0, len(names), _AT_ONCE):
             chunk = names[start : start + _AT_ONCE]
-            before = [self._stored(records.get(keys.of(name)), name) for name in chunk]
-            states = [(here.groups.get(n), there.groups.get(n, ListedGroup())) for n in chunk]
-            positions = await self._context.loop.together(
-                self._at_source(old, here) for old, (here, _) in zip(before, states, strict=True)
+            looks = await self._context.loop.together(
+                self._at_source(name, here.groups.get(name), there.groups.get(name, ListedGroup()))
+                for name in chunk
             )
-            await self._read_progress()
-            translator = await self._translator()
-            found = await self._context.loop.together(
-                self._follow(one, old, both, translator)
-                for one, old, both in zip(positions, before, states, strict=True)
-            )
-            await self._save(found, before)
-            for one in found:
+            due = [one for one in looks if not self._is_settled(one)]
+            found = await self._synchronise(due) if due else []
+            count += sum(self._settled[one.name].has_positions for one in looks if one not in due)
+            for look, one in zip(due, found, strict=True):
+                self._settle(look, one)
                 count += bool(one.positions) or one.reason is not None
                 for reason in one.hindrances:
                     if reason is not FollowReason.GONE:
                         hindered.setdefault(one.group, reason)
         if here.is_complete:
             at_ms = self.now_ms
-            await self._log.save([(keys.of_round, write_round(at_ms))], at_ms)
+            await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
         return RoundReport(count, hindered, here.is_complete)
 
     async def round(self, is_hidden: Callable[[str], bool]) -> RoundReport:
@@ -203,6 +229,7 @@ class GroupFollower:
         if here.is_complete:
             names |= self._job.keys.groups(self._log.records_under(self._job.state))
         selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
+        self._settled = {name: self._settled[name] for name in selected if name in self._settled}
         return await self.look(selected, (here, there))
 
     async def _read_progress(self) -> None:
@@ -226,45 +253,77 @@ class GroupFollower:
         except CorruptData:
             return FollowedGroup(name)
 
-    async def _at_source(self, before: FollowedGroup, listed: ListedGroup | None) -> FollowedGroup:
-        """Return the group with its present positions at the source in topics of the datastream."""
-        if listed is None:
-            return replace(before, reason=FollowReason.GONE, detail="")
-        cluster = self._context.cluster(self._job.source)
+    async def _at_source(self, name: str, here: ListedGroup | None, there: ListedGroup) -> SourceLook:
+        """Return the group's present positions at the source in topics of the datastream."""
+        if here is None:
+            return SourceLook(name, here, there, {})
         try:
-            offsets = await committed_at(cluster, before.group)
+            found = await committed_at(self._context.cluster(self._job.source), name)
         except HeadraceError as error:
-            return _failed(before, error)
+            return SourceLook(name, here, there, {}, error)
+        offsets = {place: offset for place, offset in found.items() if self._job.topics.matches(place.topic)}
+        return SourceLook(name, here, there, offsets)
+
+    def _is_settled(self, look: SourceLook) -> bool:
+        """Return whether a group has followed, and nothing has changed since."""
+        known = self._settled.get(look.name)
+        return known is not None and known.mark == look.mark and self._context.loop.now() < known.until
+
+    def _settle(self, look: SourceLook, found: FollowedGroup) -> None:
+        """Remember a group that has followed exactly, or has no positions in topics of the datastream."""
+        self._settled.pop(look.name, None)
+        is_settled = all(one.follows and one.is_exact for one in found.positions.values())
+        if is_settled and found.reason is None:
+            until = self._context.loop.now() + _SETTLED_SECONDS
+            self._settled[look.name] = SettledGroup(look.mark, until, bool(found.positions))
+
+    async def _synchronise(self, looks: Sequence[SourceLook]) -> list[FollowedGroup]:
+        """Commit and store the positions of these groups, and return their states."""
+        await self._log.catch_up()
+        records, keys = self._log.records_under(self._job.state), self._job.keys
+        before = [self._stored(records.get(keys.of(one.name)), one.name) for one in looks]
+        translator = await self._translator()
+        found = await self._context.loop.together(
+            self._follow(self._positioned(old, look), old, look, translator)
+            for look, old in zip(looks, before, strict=True)
+        )
+        await self._save(found, before)
+        return found
+
+    def _positioned(self, before: FollowedGroup, look: SourceLook) -> FollowedGroup:
+        """Return the group with its present positions at the source."""
+        if look.here is None:
+            return replace(before, reason=FollowReason.GONE, detail="")
+        if look.error is not None:
+            return _failed(before, look.error)
         positions = {}
-        for place, offset in offsets.items():
-            if self._job.topics.matches(place.topic):
-                old = before.positions.get(place)
-                copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
-                positions[place] = (
-                    old._replace(source=offset)
-                    if old is not None
-                    else FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
-                )
-        return replace(before, kind=listed.kind, reason=None, detail="", positions=positions)
+        for place, offset in look.offsets.items():
+            old = before.positions.get(place)
+            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            new = FollowedPosition(offset, None, copy, FollowReason.NOTHING_YET)
+            positions[place] = new if old is None else old._replace(source=offset)
+        return replace(before, kind=look.here.kind, reason=None, detail="", positions=positions)
 
     async def _follow(
         self,
         group: FollowedGroup,
         before: FollowedGroup,
-        states: tuple[ListedGroup | None, ListedGroup],
+        look: SourceLook,
         translator: Translator,
     ) -> FollowedGroup:
         """Commit the positions of a group that may follow, and return its state."""
-        here, there = states
-        if here is None or group.reason is not None or not group.positions:
+        if look.here is None or group.reason is not None or not group.positions:
             return group
-        hindrance = group_hindrance(here, there)
+        hindrance = group_hindrance(look.here, look.there)
         if hindrance is FollowReason.SHARE_GROUP:
             return replace(group, reason=hindrance)
         cluster = self._context.cluster(self._job.destination)
         try:
             moves = {place: translator.move(place, one.source) for place, one in group.positions.items()}
+            asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group)
+            if self._context.loop.now() - asked_at > _FRESH_SECONDS:
+                raise TimedOut(f"positions of group {group.group} on {cluster.name} are outdated")
             decided = {
                 place: _decided(one, moves[place], present, hindrance)
                 for place, one in group.positions.items()
@@ -282,10 +341,15 @@ class GroupFollower:
         )
 
     async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Commit positions of a group without members; return the error code of each partition."""
+        """Commit positions of a group without members; return the error code of each partition.
+
+        Does not retry: a later round decides by the positions of then.
+        """
         cluster = self._context.cluster(self._job.destination)
         call = commit_offsets(group, wanted)
-        return await cluster.ask_coordinator(GROUP, group, call, lambda found: max(found.values(), default=0))
+        return await cluster.ask_coordinator_once(
+            GROUP, group, call, lambda found: max(found.values(), default=0)
+        )
 
     async def _save(self, found: Sequence[FollowedGroup], before: Sequence[FollowedGroup]) -> None:
         """Store the groups that have changed."""

@@ -21,7 +21,7 @@ from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from tests.builders import DESTINATION, SOURCE
-from tests.fakes.broker.faults import Code, Drop, Run
+from tests.fakes.broker.faults import Code, Delay, Drop, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import VirtualSelector
 
@@ -107,11 +107,11 @@ def following(fakes: MirroredFakes) -> Iterator[Following]:
 def test_a_group_follows_forward_and_back_with_its_source(following: Following) -> None:
     following.at_source(12)
     assert following.look() == (R.NEW, 17)
-    assert following.look() == (R.CURRENT, 17)
     following.at_source(14)
     assert following.look() == (R.FORWARD, 19)
     following.at_source(3)
     assert following.look() == (R.RESET, 8)
+    following.fakes.clock.advance(60.0)
     assert following.look() == (R.CURRENT, 8)
 
 
@@ -175,6 +175,7 @@ def test_a_reset_at_the_destination_holds_until_the_group_reads_on(following: Fo
     following.at_source(12)
     following.round()
     following.fakes.target.groups["billing"]["t", 0] = 6
+    following.fakes.clock.advance(60.0)
     assert following.look() == (R.TAKEN_OVER, 6)
     following.at_source(13)
     assert following.look() == (R.FORWARD, 18)
@@ -230,9 +231,20 @@ def test_rights_are_a_reason_and_other_groups_follow(following: Following) -> No
 def test_a_lost_answer_of_a_commit_does_no_harm(following: Following) -> None:
     following.at_source(12)
     following.fakes.target.faults.plant(OFFSET_COMMIT, Drop(applied=True))
-    assert following.look() == (R.NEW, 17)
+    assert following.look() == (R.FAILED, 17)
+    assert following.look() == (R.CURRENT, 17)
     following.at_source(2)
     assert following.look() == (R.RESET, 7)
+
+
+def test_a_process_that_was_frozen_before_the_commit_does_not_commit(following: Following) -> None:
+    """Another instance may lead, and have followed further, meanwhile."""
+    following.at_source(12)
+    following.round()
+    following.at_source(13)
+    following.fakes.target.faults.plant(OFFSET_FETCH, Delay(6.0, applied=True))
+    assert following.look() == (R.FAILED, 17)
+    assert following.look() == (R.FORWARD, 18)
 
 
 def test_the_state_stays_when_the_source_is_gone(following: Following) -> None:
@@ -312,3 +324,22 @@ def test_a_failover_without_the_source_translates_the_last_positions(following: 
     unknown = TranslateJob("orders", SOURCE, DESTINATION, "audit")
     with pytest.raises(NotFound):
         following.context.run(plan_without_source(following.context, unknown))
+
+
+def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> None:
+    requests: list[str] = []
+    for cluster in (following.fakes.source, following.fakes.target):
+        cluster.faults.plant(
+            OFFSET_FETCH,
+            Run(lambda: None),
+            times=None,
+            fits=lambda asked, c=cluster: not requests.append(c.name),
+        )
+    following.at_source(12)
+    following.round()
+    assert requests == ["a", "b"]
+    following.round()
+    assert requests == ["a", "b", "a"]
+    following.at_source(13)
+    assert following.round().groups == 1
+    assert (requests[3:], following.at_target()) == (["a", "b"], 18)
