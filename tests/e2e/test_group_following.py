@@ -113,7 +113,7 @@ def test_a_group_continues_at_the_destination(
     invoked(instance, "datastream", "create", "over", *create, *options)
 
     def state() -> dict[str, Any]:
-        found = invoked(instance, "groups", "list", "over")["groups"]
+        found = instance.rest.get("/v1/datastreams/over/consumer-groups")["groups"]
         return found[0] if found else {"positions": [], "reasons": []}
 
     def has_followed(positions: list[int]) -> bool:
@@ -147,6 +147,8 @@ def test_a_group_continues_at_the_destination(
     at_destination = group_positions(destination, group, topic, PARTITIONS)
     wait_until(lambda: state()["reasons"] == ["would move back"], "the group is ahead")
     assert group_positions(destination, group, topic, PARTITIONS) == at_destination
+
+    assert invoked(instance, "groups", "explain", "over", group)["reasons"] == ["would move back"]
 
     sides = ("--source", NOWHERE, "--destination", "destination", "--state", "over", "--group", group)
     found = invoked(instance, "translate", *sides, "--as-group", f"{group}-2")

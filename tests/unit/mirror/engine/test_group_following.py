@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,11 +18,13 @@ from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
 from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from tests.builders import DESTINATION, SOURCE
+from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code, Delay, Drop, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import VirtualSelector
@@ -329,12 +333,8 @@ def test_a_failover_without_the_source_translates_the_last_positions(following: 
 def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> None:
     requests: list[str] = []
     for cluster in (following.fakes.source, following.fakes.target):
-        cluster.faults.plant(
-            OFFSET_FETCH,
-            Run(lambda: None),
-            times=None,
-            fits=lambda asked, c=cluster: not requests.append(c.name),
-        )
+        note = Run(partial(requests.append, cluster.name))
+        cluster.faults.plant(OFFSET_FETCH, note, times=None)
     following.at_source(12)
     following.round()
     assert requests == ["a", "b"]
@@ -343,3 +343,34 @@ def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> Non
     following.at_source(13)
     assert following.round().groups == 1
     assert (requests[3:], following.at_target()) == (["a", "b"], 18)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 10))])
+def test_a_failover_at_any_moment_skips_nothing(new_fakes: Callable[..., MirroredFakes], seed: int) -> None:
+    """Every record at or after the group's position at the source is at or after its position at the
+    destination, if it has been mirrored; none before it is, if the position is exact."""
+    chance = Random(seed)
+    guarantee = chance.choice([Guarantee.EXACTLY_ONCE, Guarantee.EFFECTIVELY_ONCE])
+    fakes = new_fakes()
+    fakes.make_topic("t")
+    fakes.start("t", group="orders", policy=CopyPolicy(guarantee=guarantee))
+    following = Following(fakes)
+    for _ in range(10):
+        records = fakes.records(len(fakes.source.log("t").batches) * 10, chance.randint(1, 5))
+        fakes.source.write_in_transaction("t", records, commit=chance.random() < 0.7)
+        fakes.run(chance.choice([0.0, 0.1, 0.5]))
+        before = following.fakes.source.groups.get("billing", {}).get(("t", 0), 0)
+        moved = max(0, before + chance.choice([0, 1, 3, 20, -5]))
+        position = min(moved, fakes.source.log("t").end)
+        following.at_source(position)
+        following.round()
+        there = following.at_target()
+        if there is None:
+            continue
+        source = {one.value: one.offset for one in committed(fakes.source.log("t"))}
+        read = [source[one.value] for one in committed(fakes.target.log("t")) if one.offset >= there]
+        mirrored = [source[one.value] for one in committed(fakes.target.log("t"))]
+        assert [offset for offset in mirrored if offset >= position and offset not in read] == []
+        if following.group().positions[TopicPartition("t", 0)].is_exact:
+            assert [offset for offset in read if offset < position] == []
+    following.context.close()
