@@ -21,10 +21,11 @@ from mirror.bulkheads import Bulkhead
 from mirror.errors import reason_of
 from mirror.instance.health import Health
 from mirror.jobs.groups.follower import FollowJob, GroupFollower
+from mirror.jobs.groups.log import GroupLog, group_log
 from mirror.jobs.groups.record import GroupKeys
 from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.replication.context import EngineContext
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _REQUEST_SECONDS: Final = 10.0
 """Upper limit of the timeout of a request."""
 
 
-def job_of(datastream: Datastream) -> FollowJob | None:
+def job_of(datastream: Datastream, others: Sequence[Datastream]) -> FollowJob | None:
     """Return the groups of a datastream that follow; None if none does, or it is not being mirrored."""
     if not datastream.following_groups.is_on or not datastream.status.is_mirrored:
         return None
@@ -53,6 +54,12 @@ def job_of(datastream: Datastream) -> FollowJob | None:
         datastream.selection,
         datastream.naming,
         datastream.following_groups,
+        datastream.shares_destination,
+        tuple(
+            (one.selection, one.naming)
+            for one in others
+            if (one.source, one.destination) == (datastream.destination, datastream.source)
+        ),
     )
 
 
@@ -73,6 +80,7 @@ class GroupSynchroniser:
         self._is_leading = is_leading
         self._health = health
         self._jobs: dict[DatastreamName, FollowJob] = {}
+        self._logs: dict[ClusterRef, GroupLog] = {}
         self._own: frozenset[str] = frozenset()
         self.statuses: Statuses = {}
         """Status of each datastream with following groups while the instance leads. Safe to read from any
@@ -95,7 +103,7 @@ class GroupSynchroniser:
             if self._is_leading():
                 with Bulkhead(self._failed), self._contexts() as context:
                     self.lead(context)
-                self._jobs, self.statuses = {}, {}
+                self._jobs, self._logs, self.statuses = {}, {}, {}
             else:
                 self._health.forget(PART)
 
@@ -117,7 +125,7 @@ class GroupSynchroniser:
         """Start and end the synchronisation of datastreams that have changed."""
         datastreams = self._datastreams()
         self._own = frozenset(one.consumer_group for one in datastreams)
-        found = {one.name: (one, job) for one in datastreams if (job := job_of(one)) is not None}
+        found = {one.name: (one, job) for one in datastreams if (job := job_of(one, datastreams)) is not None}
         before = self._jobs
         self._jobs = {
             name: before[name] if before.get(name) == job else job for name, (_, job) in found.items()
@@ -130,7 +138,8 @@ class GroupSynchroniser:
 
     async def _follow(self, context: EngineContext, datastream: Datastream, job: FollowJob) -> None:
         """Synchronise the groups of a datastream until its definition changes."""
-        name, follower = datastream.name, GroupFollower(context, job)
+        name = datastream.name
+        follower = GroupFollower(context, job, self._log(context, job.destination))
         while self._jobs.get(name) is job:
             began = context.loop.now()
             before = self.statuses.get(name, FollowingStatus())
@@ -145,6 +154,12 @@ class GroupSynchroniser:
             self.statuses = {**self.statuses, name: status}
             rest = job.groups.interval_seconds - (context.loop.now() - began)
             await context.loop.sleep(max(rest, _LEAST_PAUSE_SECONDS))
+
+    def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
+        """Return the log that all datastreams to that destination share."""
+        if destination not in self._logs:
+            self._logs[destination] = group_log(context, destination)
+        return self._logs[destination]
 
     async def _round(
         self, follower: GroupFollower, datastream: Datastream, before: FollowingStatus

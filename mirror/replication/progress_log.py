@@ -124,23 +124,6 @@ class ProgressLog:
         self._parts.clear()
         await self.catch_up()
 
-    def main_record(self, key: LaneKey) -> bytes | None:
-        """Return the main record of a lane as of the last read."""
-        main = main_key(key)
-        holders = self._holders(main)
-        return self._parts[holders[0]].values[main] if holders else None
-
-    def records_under(self, group: GroupName) -> Mapping[bytes, bytes]:
-        """Return the records of a group of datastreams that belong to no lane, by key, limited to records
-        read and kept."""
-        start = f"{group}/".encode()
-        return {
-            key: value
-            for part in self._parts.values()
-            for key, value in part.values.items()
-            if key.startswith(start) and key.count(b"/") == 1
-        }
-
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
         """Read the records since the last read, and the progress of these lanes."""
         self.want(keys)

@@ -44,6 +44,9 @@ class FollowReason(StrEnum):
     """The group is ahead at the destination, and was not reset at the source."""
     TAKEN_OVER = "moved at the destination"
     """The position was changed at the destination, and the group does not read on at the source."""
+    TWO_WAY = "two-way"
+    """The topic is written at both clusters, so a position at one has no counterpart at the other: a commit
+    could skip records that only the destination's order has before it."""
     GONE = "gone"
     """The source cluster no longer has the group."""
     FAILED = "failed"

@@ -6,6 +6,7 @@ import contextlib
 from typing import NamedTuple
 
 from mirror.errors import CorruptData, NotFound
+from mirror.jobs.groups.log import group_log
 from mirror.jobs.groups.record import read_any_group, read_round
 from mirror.jobs.stored_lanes import stored_and_current
 from mirror.jobs.translate_job import GroupPositions, PositionMove, TranslateJob, committed_at, moves_of
@@ -27,7 +28,9 @@ async def plan_without_source(bench: EngineContext, job: TranslateJob) -> Stored
     """Return the offsets to commit, by the last synchronisation. Raises NotFound without one, Unreachable."""
     state = GroupName(job.state)
     stored = await stored_and_current(bench, job.destination, state)
-    records = bench.progress(job.destination).records_under(state)
+    log = group_log(bench, job.destination)
+    await log.catch_up()
+    records = log.records_under(state)
     rounds = {_owner(key): at_ms for key, value in records.items() if (at_ms := read_round(value))}
     here: dict[TopicPartition, int] = {}
     ages = []

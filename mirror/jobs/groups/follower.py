@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from mirror.client.cluster import Cluster
 from mirror.errors import CorruptData, HeadraceError, NotAuthorized, TimedOut, reason_of
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
+from mirror.jobs.groups.log import GroupLog, group_log
 from mirror.jobs.groups.record import (
     FollowedGroup,
     FollowedPosition,
@@ -48,12 +49,20 @@ frozen meanwhile may not lead any more, and must not overwrite newer positions."
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
 _GROUP_ID_NOT_FOUND: Final = 69
 """Response to a commit under the name of a group of another type."""
-_UNTRANSLATED: Final = {NOT_MIRRORED: FollowReason.NOT_MIRRORED, GONE: FollowReason.TOPIC_DELETED}
+_UNTRANSLATED: Final = {
+    NOT_MIRRORED: FollowReason.NOT_MIRRORED,
+    GONE: FollowReason.TOPIC_DELETED,
+    FollowReason.TWO_WAY: FollowReason.TWO_WAY,
+}
 
 
 @dataclass(frozen=True)
 class FollowJob:
-    """Groups of a datastream that follow. `keys`: keys of their stored state."""
+    """Groups of a datastream that follow.
+
+    `keys`: keys of their stored state. `has_other_writers`: others may write to the destination topics.
+    `opposite`: selections and names of datastreams in the opposite direction.
+    """
 
     keys: GroupKeys
     source: ClusterRef
@@ -61,6 +70,16 @@ class FollowJob:
     topics: TopicSelection
     naming: TopicNaming
     groups: FollowingGroups
+    has_other_writers: bool = False
+    opposite: tuple[tuple[TopicSelection, TopicNaming], ...] = ()
+
+    def is_two_way(self, topic: str) -> bool:
+        """Return whether a source topic, or its copy, is written by others than its producers and us."""
+        copy = self.naming.destination(topic)
+        return self.has_other_writers or any(
+            selection.matches(copy) and naming.destination(copy) == topic
+            for selection, naming in self.opposite
+        )
 
     @property
     def state(self) -> GroupName:
@@ -134,16 +153,16 @@ async def listed(cluster: Cluster) -> GroupListing:
 
 async def stored_groups(context: EngineContext, destination: ClusterRef, keys: GroupKeys) -> StoredGroups:
     """Return the stored state of a datastream's groups. Raises Unreachable, NewerFormat."""
-    log = context.progress(destination)
-    await log.read_all()
+    log = group_log(context, destination)
+    await log.catch_up()
     return read_groups(keys, log.records_under(keys.state))
 
 
 class LazyLanes(Mapping[LaneKey, LaneProgress]):
     """Stored lanes of a datastream, parsed when a position requires one, and again after a change."""
 
-    def __init__(self, context: EngineContext, job: FollowJob) -> None:
-        self._log = context.progress(job.destination)
+    def __init__(self, log: GroupLog, job: FollowJob) -> None:
+        self._log = log
         self._job = job
         self._keys: dict[LaneKey, None] = {}
         self._parsed: dict[LaneKey, tuple[bytes | None, LaneProgress]] = {}
@@ -178,12 +197,11 @@ class LazyLanes(Mapping[LaneKey, LaneProgress]):
 class GroupFollower:
     """Synchronises the groups of one datastream. Used within the loop of the context."""
 
-    def __init__(self, context: EngineContext, job: FollowJob) -> None:
+    def __init__(self, context: EngineContext, job: FollowJob, log: GroupLog) -> None:
         self._context = context
         self._job = job
-        self._log = context.progress(job.destination)
-        self._lanes = LazyLanes(context, job)
-        self._has_read = False
+        self._log = log
+        self._lanes = LazyLanes(log, job)
         self._settled: dict[str, SettledGroup] = {}
 
     @property
@@ -223,7 +241,8 @@ class GroupFollower:
         """Synchronise the groups that the datastream selects, without hidden ones. Raises as `look`."""
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
-        await self._read_progress()
+        await self._log.catch_up()
+        self._lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
         names = set(here.groups)
         if here.is_complete:
@@ -231,14 +250,6 @@ class GroupFollower:
         selected = [name for name in sorted(names) if self._job.groups.selects(name) and not is_hidden(name)]
         self._settled = {name: self._settled[name] for name in selected if name in self._settled}
         return await self.look(selected, (here, there))
-
-    async def _read_progress(self) -> None:
-        if self._has_read:
-            await self._log.catch_up()
-        else:
-            await self._log.read_all()
-            self._has_read = True
-        self._lanes.refresh()
 
     async def _translator(self) -> Translator:
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
@@ -319,7 +330,9 @@ class GroupFollower:
             return replace(group, reason=hindrance)
         cluster = self._context.cluster(self._job.destination)
         try:
-            moves = {place: translator.move(place, one.source) for place, one in group.positions.items()}
+            moves = {
+                place: self._moved(translator, place, one.source) for place, one in group.positions.items()
+            }
             asked_at = self._context.loop.now()
             present = await committed_at(cluster, group.group)
             if self._context.loop.now() - asked_at > _FRESH_SECONDS:
@@ -339,6 +352,13 @@ class GroupFollower:
                 for place, one in decided.items()
             },
         )
+
+    def _moved(self, translator: Translator, place: TopicPartition, offset: int) -> PositionMove:
+        """Translate a position, unless its topic is written at both clusters."""
+        if self._job.is_two_way(place.topic):
+            copy = TopicPartition(self._job.naming.destination(place.topic), place.partition)
+            return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
+        return translator.move(place, offset)
 
     async def _commit(self, group: str, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Commit positions of a group without members; return the error code of each partition.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from mirror.errors import NotFound, TimedOut, Unreachable
 from mirror.jobs.groups.decision import FollowReason
 from mirror.jobs.groups.failover import plan_without_source
 from mirror.jobs.groups.follower import FollowJob, GroupFollower, RoundReport
+from mirror.jobs.groups.log import group_log
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
 from mirror.jobs.translate_job import TranslateJob, apply_translation
 from mirror.model.datastreams.consumer_groups import FollowingGroups
@@ -44,7 +46,8 @@ class Following:
         self.context = self.new_context()
         choices = FollowingGroups(**{"include": "billing|audit", **groups})
         self.job = FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), choices)
-        self.follower = GroupFollower(self.context, self.job)
+        self.log = group_log(self.context, DESTINATION)
+        self.follower = GroupFollower(self.context, self.job, self.log)
 
     def new_context(self) -> EngineContext:
         fakes = self.fakes
@@ -66,15 +69,15 @@ class Following:
         """Begin again with no memory but the stored records."""
         self.context.close()
         self.context = self.new_context()
-        self.follower = GroupFollower(self.context, self.job)
+        self.log = group_log(self.context, DESTINATION)
+        self.follower = GroupFollower(self.context, self.job, self.log)
 
     def round(self, *hidden: str) -> RoundReport:
         return self.context.run(self.follower.round(hidden.__contains__))
 
     def stored(self) -> StoredGroups:
-        log = self.context.progress(DESTINATION)
-        self.context.run(log.catch_up())
-        return read_groups(KEYS, log.records_under(STATE))
+        self.context.run(self.log.catch_up())
+        return read_groups(KEYS, self.log.records_under(STATE))
 
     def group(self, name: str = "billing") -> FollowedGroup:
         return self.stored().groups[name]
@@ -291,6 +294,7 @@ def test_names_of_any_characters_follow(following: Following) -> None:
     following.follower = GroupFollower(
         following.context,
         FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+        following.log,
     )
     for name in names:
         following.at_source(12, name)
@@ -303,6 +307,7 @@ def test_many_groups_take_one_round(following: Following) -> None:
     following.follower = GroupFollower(
         following.context,
         FollowJob(KEYS, SOURCE, DESTINATION, TopicSelection("t"), TopicNaming("*"), FollowingGroups(".*")),
+        following.log,
     )
     for number in range(100):
         following.at_source(number % 20, f"g{number}")
@@ -343,6 +348,31 @@ def test_an_idle_group_costs_one_request_in_a_round(following: Following) -> Non
     following.at_source(13)
     assert following.round().groups == 1
     assert (requests[3:], following.at_target()) == (["a", "b"], 18)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"has_other_writers": True},
+        {"opposite": ((TopicSelection("t"), TopicNaming("*")),)},
+    ],
+    ids=["shared", "both ways"],
+)
+def test_no_group_follows_in_a_topic_that_is_written_at_both_clusters(
+    following: Following, more: dict[str, Any]
+) -> None:
+    """The copies in the log of the destination are between records that the source has elsewhere."""
+    following.follower = GroupFollower(following.context, replace(following.job, **more), following.log)
+    following.at_source(12)
+    assert following.look() == (R.TWO_WAY, None)
+
+
+def test_an_opposite_datastream_of_other_topics_does_not_matter(following: Following) -> None:
+    opposite = ((TopicSelection("u"), TopicNaming("*")), (TopicSelection("t"), TopicNaming("back.*")))
+    job = replace(following.job, opposite=opposite)
+    following.follower = GroupFollower(following.context, job, following.log)
+    following.at_source(12)
+    assert following.look() == (R.NEW, 17)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 10))])

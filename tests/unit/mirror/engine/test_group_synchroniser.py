@@ -145,3 +145,12 @@ def test_a_frozen_cluster_delays_only_its_own_groups(fakes: MirroredFakes, rig: 
     rig.following.at_source(15)
     rig.lead(30)
     assert rig.following.at_target() == 20
+
+
+def test_a_datastream_back_stops_the_groups_of_its_topics(rig: SynchroniserRig) -> None:
+    back = a_datastream("back", source=rig.datastreams[0].destination, destination=rig.datastreams[0].source)
+    rig.datastreams.append(back)
+    rig.following.at_source(12)
+    rig.lead(2)
+    assert rig.synchroniser.statuses[ORDERS].hindered == {"billing": FollowReason.TWO_WAY}
+    assert rig.following.at_target() is None
