@@ -112,8 +112,7 @@ class GroupSynchroniser:
         _log.error("cannot synchronise consumer groups", reason=reason_of(error))
 
     def lead(self, context: EngineContext) -> None:
-        """Synchronise until the instance stops leading. Raises errors that are not those of one
-        datastream."""
+        """Synchronise until the instance stops leading. Raises errors that affect all datastreams."""
         next_look = context.loop.now()
         while self._is_leading() and not self._stopping.is_set():
             if context.loop.now() >= next_look:

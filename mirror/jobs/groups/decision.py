@@ -54,7 +54,7 @@ class FollowReason(StrEnum):
 
     @property
     def commits(self) -> bool:
-        """Return whether the position is to be committed."""
+        """Return whether to commit the position."""
         return self in _COMMITS
 
     @property

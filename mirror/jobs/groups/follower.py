@@ -45,7 +45,7 @@ _SETTLED_SECONDS: Final = 60.0
 """Time after which the position of an idle group at the destination is read again."""
 _FRESH_SECONDS: Final = 5.0
 """Longest time from the request for a group's position at the destination to the commit. A process that was
-frozen meanwhile may not lead any more, and must not overwrite newer positions."""
+frozen may no longer lead, and must not overwrite newer positions."""
 _NO_RIGHTS: Final = frozenset({Code.GROUP_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED})
 _GROUP_ID_NOT_FOUND: Final = 69
 """Response to a commit under the name of a group of another type."""

@@ -45,7 +45,7 @@ class FollowedPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FollowedGroup:
-    """A group as of the last look at it.
+    """A group as of the last round.
 
     `kind`: type of the group, empty if unknown. `reason`: why no position of the group follows, None if each
     position has a reason of its own. `detail`: error message. `changed_ms`: time of the last change of this
@@ -191,7 +191,7 @@ def read_any_group(key: bytes, value: bytes) -> FollowedGroup | None:
 
 
 class StoredGroups(NamedTuple):
-    """Stored groups of a datastream by name. `round_ms`: time of the last complete look at all of them, epoch
+    """Stored groups of a datastream by name. `round_ms`: end of the last complete round, epoch
     milliseconds, None if there was none. `damaged`: number of unreadable records."""
 
     groups: Mapping[str, FollowedGroup]
