@@ -26,6 +26,7 @@ from mirror.instance.health import HealthCondition
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.snapshot import InstanceSnapshot
 from mirror.instance.world_view import WorldView
+from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -145,6 +146,8 @@ class Services:
     """Definitions lost from the coordination store."""
     restored: RestoredRecords
     """Writes the records that belong to a restored datastream."""
+    followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups]
+    """Returns the stored state of a datastream's groups at its destination. Raises Unreachable."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """Returns the committed offsets of a consumer group on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]

@@ -17,6 +17,7 @@ from headrace.errors import exit_code_of, explain
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
+    "groups": ("datastreams.consumer_groups", "Show the consumer groups that follow a datastream."),
     "config": ("config", "Check and show the settings, and list every key."),
     "state": ("fleet.state", "Move the state of a stopped service to another store."),
     "token": ("access.token", "Create, list and revoke the tokens of callers."),

@@ -47,6 +47,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_DATASTREAM}/progress",
             f"{_DATASTREAM}/translation",
             f"{_DATASTREAM}/translation/groups/{{group:path}}",
+            f"{_DATASTREAM}/consumer-groups",
+            f"{_DATASTREAM}/consumer-groups/{{group:path}}",
             "/v1/docs",
             "/v1/events",
             "/v1/groups/{prefix}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
@@ -62,18 +62,23 @@ class StoredLanes:
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
     """Return `stored_lanes` together with the present ids of destination topics."""
     lanes = await stored_lanes(bench, destination, state)
-    cluster, names = bench.cluster(destination), {lane.target_topic for lane in lanes.values()}
+    names = {lane.target_topic for lane in lanes.values()}
+    return StoredLanes(lanes, await current_ids(bench.cluster(destination), names))
+
+
+async def current_ids(cluster: Cluster, names: Set[str]) -> Mapping[str, bytes | None]:
+    """Return the present ids of topics: None for a missing topic, no entry for an unknown id."""
+    ids: dict[str, bytes | None] = {}
     try:
         await cluster.refresh(names)
     except HeadraceError:
-        return StoredLanes(lanes, {})
-    ids: dict[str, bytes | None] = {}
+        return ids
     for name, topic in ((name, cluster.topics[name]) for name in names if name in cluster.topics):
         if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             ids[name] = None
         elif not topic.error:
             ids[name] = cluster.topic_id(name)
-    return StoredLanes(lanes, ids)
+    return ids
 
 
 async def stored_to_translate(

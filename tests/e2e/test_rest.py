@@ -413,6 +413,10 @@ def _translate(asked: CheckedClient, world: World, kafka_pair: KafkaPair) -> Non
     commit_positions(kafka_pair.source.address, group, {(world.topic, 0): 1})
     groups = f"{path}/groups/{quote(group, safe='')}"
     found = asked.ask("GET", groups).json()
+    followed = f"{path.removesuffix('translation')}consumer-groups"
+    assert asked.ask("GET", followed).json()["groups"] == []
+    explained = asked.ask("GET", f"{followed}/{quote(group, safe='')}").json()
+    assert explained["reasons"] == ["excluded"]
     (one,) = found["positions"]
     assert (one["to_topic"], one["to_offset"], one["present"], one["left_alone"]) == (copy, 1, None, "")
     assert (found["group"], found["untranslated"]) == (group, [])

@@ -37,6 +37,7 @@ from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.snapshot import RunningInstance
+from mirror.jobs.groups.record import read_groups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
@@ -102,6 +103,8 @@ class Site:
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.followed: dict[bytes, bytes] = {}
+        """Stored records of following groups."""
         self.first_offsets: dict[LaneKey, int] = {}
         self.incidents: list[IncidentRecord] = []
         self.topic_ids: dict[str, bytes | None] = {}
@@ -177,6 +180,7 @@ class Site:
             ),
             lost=LostStore(self.session),
             restored=RestoredRecords(self.session),
+            followed_groups=lambda _, keys: read_groups(keys, self.followed),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,

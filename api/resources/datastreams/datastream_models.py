@@ -169,6 +169,11 @@ class QuotaBody(StrictModel):
     """Quota of a datastream over all instances."""
 
 
+@with_options("groups")
+class GroupsBody(StrictModel):
+    """Consumer groups whose positions follow to the destination."""
+
+
 @with_options("limits")
 class LimitsBody(StrictModel):
     """Limits on the tasks of a datastream."""
@@ -235,6 +240,7 @@ class ChoicesBody(OptionFields):
     """Delivery guarantee for every record when processes, brokers and networks fail."""
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()
+    groups: GroupsBody = GroupsBody()
 
     @model_validator(mode="before")
     @classmethod
@@ -369,6 +375,7 @@ class DatastreamAnswer(OptionFields):
     start: str = ""
     guarantee: Guarantee | None = None
     policies: PoliciesBody | None = None
+    groups: GroupsBody | None = None
     quota: QuotaBody | None = None
     objectives: list[ServiceObjectiveBody] = Field(default=[])
     status: str
@@ -407,6 +414,7 @@ class DatastreamAnswer(OptionFields):
             guarantee=typed["guarantee"],
             policies=PoliciesBody(**typed["policies"]),
             quota=QuotaBody(**typed["quota"]),
+            groups=GroupsBody(**typed["groups"]),
             limits=LimitsBody(**asdict(limits)),
             objective=(
                 ObjectiveBody(milliseconds=objective.milliseconds, percentile=objective.percentile)

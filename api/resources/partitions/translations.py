@@ -1,4 +1,5 @@
-"""/v1/datastreams/{name}/translation: offsets of one cluster, translated to the other."""
+"""/v1/datastreams/{name}/translation and /consumer-groups: translated offsets, and groups that follow to the
+destination."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from api.http.slow_calls import SlowCalls
 from api.resources.partitions.progress import lanes_of
 from api.services import Services
 from mirror.errors import Forbidden, NotFound, NothingStored
+from mirror.jobs.groups.decision import FollowReason
+from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import (
     NOT_MIRRORED,
@@ -132,6 +135,74 @@ class GroupTranslation(AnswerModel):
         return cls(name=name, group=group, direction=direction, positions=known, untranslated=unknown)
 
 
+class FollowedPositionAnswer(_TranslationModel):
+    """Position of a group in a source partition, as of the last synchronisation."""
+
+    to_topic: str
+    to_offset: int | None
+    """Position at the destination; null: none."""
+    follows: bool
+    """True if the destination has this position."""
+    reason: FollowReason
+    is_exact: bool
+    """False: `to_offset` is a lower bound until the mirrored records reach `offset`."""
+
+
+class FollowedGroupAnswer(AnswerModel):
+    """Consumer group of a datastream, as of the last synchronisation."""
+
+    group: str
+    kind: str
+    """classic, consumer, streams or share; empty: unknown."""
+    follows: bool
+    reasons: list[FollowReason]
+    """Reasons for positions that do not follow."""
+    detail: str
+    """Error message, if a cluster rejected a request."""
+    changed_ms: int | None
+    """Last change of this state; null: no stored state."""
+    positions: list[FollowedPositionAnswer]
+
+    @classmethod
+    def from_group(cls, group: FollowedGroup) -> FollowedGroupAnswer:
+        """Return the JSON form of a stored state."""
+        reasons = list(group.hindrances)
+        positions = [
+            FollowedPositionAnswer(
+                topic=place.topic,
+                partition=place.partition,
+                offset=one.source,
+                to_topic=one.copy.topic,
+                to_offset=one.target,
+                follows=group.reason is None and one.follows,
+                reason=group.reason or one.reason,
+                is_exact=one.is_exact,
+            )
+            for place, one in sorted(group.positions.items())
+        ]
+        return cls(
+            group=group.group,
+            kind=group.kind,
+            follows=not reasons,
+            reasons=reasons,
+            detail=group.detail,
+            changed_ms=group.changed_ms or None,
+            positions=positions,
+        )
+
+
+class FollowedGroups(AnswerModel):
+    """Consumer groups of a datastream that are selected to follow, by name. `round_ms`: last time at which
+    all groups were synchronised; null: never. `age_ms`: time since then. `unreadable`: number of damaged
+    records."""
+
+    name: str
+    round_ms: int | None
+    age_ms: int | None
+    unreadable: int
+    groups: list[FollowedGroupAnswer]
+
+
 LARGEST_OFFSET: Final = 2**63 - 1
 LONGEST_GROUP: Final = 8_191
 """Number of characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
@@ -157,11 +228,25 @@ class _StreamTranslation:
         """Return the datastream. Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
 
+    def hidden(self, group: str, datastream: Datastream) -> str:
+        """Return why the caller may not read the positions of the group; empty if allowed."""
+        hidden = self.services.control.hides_group(group, datastream)
+        return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
+
+    def followed(self, datastream: Datastream) -> StoredGroups:
+        """Return the stored state of the groups that follow, without hidden ones."""
+        keys = GroupKeys(datastream.group, datastream.name)
+        found = self.services.followed_groups(datastream.destination, keys)
+        groups = {
+            name: one for name, one in sorted(found.groups.items()) if not self.hidden(name, datastream)
+        }
+        return found._replace(groups=groups)
+
     def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
         """Return positions of a group on topics of the datastream. Raises Forbidden, NotFound,
         Unreachable."""
-        hidden = self.services.control.hides_group(group, datastream)
-        if hidden and reason_against(self.principal, Action.READ_GROUPS):
+        hidden = self.hidden(group, datastream)
+        if hidden:
             raise Forbidden(
                 hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
             )
@@ -282,3 +367,53 @@ async def group_translation(
         return GroupTranslation.from_moves(datastream.name, group, translations.direction, named)
 
     return await translations.slow_calls.run(translate)
+
+
+@router.get("/{name}/consumer-groups")
+async def followed_groups(translations: TranslationDep) -> FollowedGroups:
+    """Show the consumer groups that follow to the destination, with the reasons why one does not. The
+    response has the state stored at the destination, so the source is not needed."""
+
+    def read() -> FollowedGroups:
+        datastream = translations.datastream()
+        found, now_ms = translations.followed(datastream), translations.services.clock.now_ms()
+        selects = datastream.following_groups.selects
+        return FollowedGroups(
+            name=datastream.name,
+            round_ms=found.round_ms,
+            age_ms=None if found.round_ms is None else max(now_ms - found.round_ms, 0),
+            unreadable=found.damaged,
+            groups=[
+                FollowedGroupAnswer.from_group(one) for name, one in found.groups.items() if selects(name)
+            ],
+        )
+
+    return await translations.slow_calls.run(read)
+
+
+@router.get("/{name}/consumer-groups/{group:path}")
+async def followed_group(
+    group: Annotated[str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group")],
+    translations: TranslationDep,
+) -> FollowedGroupAnswer:
+    """Explain whether a consumer group follows to the destination. 403 for a group missing from `groups` of a
+    cluster, unless the caller is an operator; 404 if a selected group has no stored state: it has no
+    positions in topics of the datastream, or no synchronisation has ended yet."""
+
+    def read() -> FollowedGroupAnswer:
+        datastream = translations.datastream()
+        if hidden := translations.hidden(group, datastream):
+            raise Forbidden(hidden, advice="ask an operator to add it to groups of [clusters.NAME]")
+        found = translations.followed(datastream).groups.get(group)
+        if not datastream.following_groups.selects(group):
+            found = FollowedGroup(group, reason=FollowReason.EXCLUDED)
+        elif translations.services.control.hides_group(group, datastream):
+            found = FollowedGroup(group, reason=FollowReason.NOT_ALLOWED)
+        if found is None:
+            raise NotFound(
+                f"consumer group {bounds.shown(group)} has no stored state for {datastream.name}",
+                advice="check that it has committed positions in topics of the datastream",
+            )
+        return FollowedGroupAnswer.from_group(found)
+
+    return await translations.slow_calls.run(read)

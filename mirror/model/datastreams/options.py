@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mirror.model.datastreams import consumer_groups
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, Mode
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
@@ -145,7 +146,7 @@ OPTIONS: Final = (
         ("policies", "transforms"),
         list[str],
         "Plug-ins that transform every record, in order, each as `name:text`.",
-        "Transform as NAME:TEXT; repeatable, applied in order.",
+        "Transform NAME:TEXT, in order; repeatable.",
         flag="transform",
         key=f"{PREFIX}transforms",
         default=[],
@@ -238,6 +239,34 @@ OPTIONS: Final = (
         "Measure delivery with one record a second.",
         key=CANARY,
         default=False,
+    ),
+    DatastreamOption(
+        ("groups", "include"),
+        str,
+        "Consumer groups whose positions follow to the destination: a regular expression that must match the"
+        " whole name. Null: none.",
+        "Consumer groups that follow (expression).",
+        flag="groups",
+        key=consumer_groups.INCLUDE,
+    ),
+    DatastreamOption(
+        ("groups", "exclude"),
+        str,
+        "Consumer groups that do not follow: a regular expression that must match the whole name.",
+        "Groups that do not follow (expression).",
+        flag="exclude_groups",
+        key=consumer_groups.EXCLUDE,
+    ),
+    DatastreamOption(
+        ("groups", "interval_seconds"),
+        int,
+        "Time between two synchronisations of the groups.",
+        "Seconds between looks at groups.",
+        flag="groups_interval",
+        key=consumer_groups.INTERVAL,
+        default=consumer_groups.DEFAULT_SECONDS,
+        least=1,
+        most=consumer_groups.LONGEST_SECONDS,
     ),
 )
 """All options except topics, clusters, start and objectives, whose fields are defined separately."""

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from mirror.model.datastreams.consumer_groups import FIELDS, groups_from
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, objectives_from
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
@@ -63,6 +64,8 @@ def _effective(option: DatastreamOption, metadata: Mapping[str, str], policy: Co
         return None if is_unknown else is_on(metadata, option.key)
     if option.key == EXCLUDED_SETTINGS:
         return sorted(excluded_settings(metadata))
+    if option.key in FIELDS:
+        return getattr(groups_from(metadata), option.field)
     value = mode_from(metadata) if option.key == MONITOR_MODE else getattr(policy, option.field)
     if isinstance(value, StrEnum):
         return value.value
