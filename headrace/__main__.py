@@ -40,7 +40,7 @@ _COMMANDS: Final = {
     "events": "events",
     "incidents": "events",
     "acting": "analytics.monitor_switch",
-    "audit": "analytics.monitor",
+    "audit": "audit",
     "copy": "copy",
     "verify": "verify",
     "import-brooklin": "import_brooklin",

@@ -9,12 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from headrace import analytics
-from headrace.analytics import audit_datastream
+from headrace.clusters import audits
+from headrace.clusters.audits import AuditResult, audit_datastream
 from headrace.settings import HeadraceSettings
 from mirror.errors import NotFound, TopicMissing
 from mirror.settings import KafkaCluster, MirrorSettings
-from monitor.audit import AuditResult
 from tests.e2e.conftest import NewInstance
 from tests.engines import write
 from tests.kafka_data import Record, make_topic
@@ -57,8 +56,8 @@ def test_an_audit_under_traffic_judges_what_is_copied(
         return result
 
     with monkeypatch.context() as patience:
-        patience.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
-        assert audited().source_records > 0  # it waits for the first checkpoint
+        patience.setattr(audits, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
+        assert audited().counts.equal > 0  # it waits for the first checkpoint
 
     def traffic() -> None:
         number = 0
@@ -69,22 +68,23 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     with ThreadPoolExecutor() as pool:
         running = pool.submit(traffic)
         try:
-            wait_until(lambda: audited().source_records > 500, "new checkpoints")
+            wait_until(lambda: audited().counts.equal > 500, "new checkpoints")
             for _ in range(4):
                 result = audited()
-                assert (result.missing, result.duplicates, result.foreign) == (0, 0, 0)
-                assert result.source_records == result.destination_records > 500
+                row = result.to_json()
+                assert (row["missing"], row["duplicates"], row["foreign"], row["altered"]) == (0, 0, 0, 0)
+                assert row["source_records"] == row["destination_records"] > 500
         finally:
             stop.set()
             running.result()
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
     write(source, topic, [Record(0, b"after", b"", (), NOW)])
-    wait_until(lambda: (found := audited()).foreign and not found.unjudged, "all records are judged")
+    wait_until(lambda: (found := audited()).counts.foreign and not found.unjudged, "all records are judged")
     last = audited()
-    assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
+    assert (last.counts.missing, last.counts.foreign, last.is_complete) == (0, 1, False)
     with pytest.raises(TopicMissing, match="matches never-made"):
         audit_datastream(settings, definition | {"source": definition["source"] | {"topics": "never-made"}})
-    monkeypatch.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", 1.0)
+    monkeypatch.setattr(audits, "_FIRST_CHECKPOINT_SECONDS", 1.0)
     with pytest.raises(NotFound, match=r"^nobody .*\b1 s\b"):
         audit_datastream(settings, definition | {"name": "nobody", "metadata": {}})
 
@@ -112,5 +112,6 @@ def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_i
 
     result = wait_until(audited, "all records are checkpointed", interval_seconds=0.5)
     assert result is not None
-    assert (result.source_records, result.destination_records) == (23, 20)
-    assert (result.missing, result.left_out, result.foreign, result.is_complete) == (0, 3, 0, True)
+    row = result.to_json()
+    assert (row["source_records"], row["destination_records"]) == (23, 20)
+    assert (row["missing"], row["left_out"], row["foreign"], row["complete"]) == (0, 3, 0, True)
