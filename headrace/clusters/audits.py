@@ -48,10 +48,7 @@ class AuditResult:
     @property
     def verdict(self) -> Verdict:
         """The most severe verdict; late if only copying in flight is incomplete."""
-        if self.uncopied:
-            return Verdict.MISSING
-        found = self.counts.verdict
-        return Verdict.LATE if self.unjudged and found is Verdict.COMPLETE else found
+        return self.counts.verdict(self.uncopied, self.unjudged)
 
     @property
     def is_complete(self) -> bool:

@@ -1,11 +1,14 @@
-"""`headrace audit`: compare both ends of a datastream."""
+"""`headrace audit`: compare both ends of a datastream, and certify the result."""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer.core import TyperGroup
 
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
@@ -15,7 +18,11 @@ from mirror.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typer._click.core import Context
+    from typer._click.shell_completion import CompletionItem
+
     from headrace.clusters.audits import AuditResult
+    from headrace.settings import HeadraceSettings
 
 _COLUMNS: Final = (
     "topic",
@@ -30,9 +37,38 @@ _COLUMNS: Final = (
     "unjudged",
 )
 _MOST_ROWS: Final = 40
+_DEFAULT: Final = "compare"
+
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        help="Ed25519 key, PEM (default: commands.audit_key_file of the settings).",
+        show_default=False,
+    ),
+]
 
 
-def audit(
+class _AuditGroup(TyperGroup):
+    """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Insert the default command unless the arguments name a command or ask for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands, and the arguments of the default command."""
+        argument = self.commands[_DEFAULT].params[0]
+        return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
+
+
+app = typer.Typer(cls=_AuditGroup, no_args_is_help=True)
+
+
+@app.command()
+def compare(
     datastream: NameArgument,
     at: AtOption = "",
     config: ConfigOption = None,
@@ -67,6 +103,115 @@ def audit(
         _print(datastream, results)
     if not all(result.is_complete for result in results):
         raise typer.Exit(1)
+
+
+@app.command()
+def certify(
+    datastream: NameArgument,
+    since: Annotated[
+        str, typer.Option("--from", help="Start of the period: 2026-11-21T08:00:00Z, or epoch milliseconds.")
+    ],
+    until: Annotated[str, typer.Option("--to", help="End of the period, excluded.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (default: stdout).", show_default=False),
+    ] = None,
+    key: KeyOption = None,
+    at: AtOption = "",
+    config: ConfigOption = None,
+) -> None:
+    """Write a signed certificate of what arrived in a period.
+
+    Compares every record of the period like `headrace audit`. Writes the certificate in any case, and exits
+    with 1 unless all records of the period are copied, and none is missing, altered, out of order or foreign.
+    """
+    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.audits import audit_job
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.console.resources import path_of
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import sign, signing_key
+    from mirror.errors import InvalidRequest
+    from mirror.files import replace_file
+    from mirror.jobs.certify_job import Period, is_clean
+    from mirror.jobs.certify_job import certify as certified
+    from mirror.model.datastreams.starts import read_start
+
+    settings = load_settings(config)
+    private = signing_key(_key_of(settings, key))
+    from_ms, to_ms = (read_start(name, text, ()).at_ms for name, text in (("--from", since), ("--to", until)))
+    period = Period(from_ms or 0, to_ms or 0)
+    if period.from_ms >= period.to_ms:
+        raise InvalidRequest("--from must be before --to")
+    job = audit_job(connect(at, config).get(path_of(datastream)))
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        document = bench.run(certified(bench, job, datastream, period))
+    written = sign(document, private)
+    if output is None:
+        sys.stdout.write(written.decode())
+    else:
+        replace_file(output, written)
+    if not is_clean(document):
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="Certificate of headrace audit certify.")],
+    key: KeyOption = None,
+    against_clusters: Annotated[
+        bool, typer.Option("--against-clusters", help="Compare the certified offsets again.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the signature of a certificate, and optionally its contents.
+
+    Exits with 1 if a byte was altered or, with --against-clusters, if the records of a partition are not as
+    certified.
+    """
+    from headrace.clusters.adhoc import bench_of
+    from headrace.clusters.directory import ClusterDirectory
+    from headrace.settings import load_settings
+    from mirror.audit.certificate import read_certificate, verification_key
+    from mirror.jobs.certify_job import changed_since
+
+    settings = load_settings(config)
+    document = read_certificate(_content(file), verification_key(_key_of(settings, key)))
+    changed = []
+    if against_clusters:
+        with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+            changed = bench.run(changed_since(bench, document))
+    if as_json:
+        print_json({"certificate": document, "changed": [place._asdict() for place in changed]})
+    else:
+        records = sum(one["source"]["records"] for one in document["partitions"])
+        console().print(
+            f"signature is valid: {document['datastream']}, {counted(records, 'record', form=',')}, "
+            f"verdict {document['verdict']}"
+        )
+        for place in changed:
+            console().print(f"{place} is not as certified")
+    if changed:
+        raise typer.Exit(1)
+
+
+def _key_of(settings: HeadraceSettings, key: Path | None) -> bytes:
+    from mirror.errors import ConfigError
+
+    file = key or (Path(settings.commands.audit_key_file) if settings.commands.audit_key_file else None)
+    if file is None:
+        raise ConfigError("no key is given", advice="pass --key, or set commands.audit_key_file")
+    return _content(file)
+
+
+def _content(file: Path) -> bytes:
+    from mirror.errors import ConfigError
+
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
 
 
 def _print(datastream: str, results: Sequence[AuditResult]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from mirror.audit.account import LedgerAccount
 from mirror.audit.matcher import Matcher, MatchRules, Surplus
 from mirror.audit.reader import LogCursor, LogRange, equal_contents
+from mirror.audit.sums import RangeSum
 from mirror.audit.verdicts import PartitionFindings
 from mirror.lane.ledger import Uncopied
 
@@ -27,13 +28,16 @@ Look = Callable[[LogRange], Awaitable[int]]
 @dataclass
 class Comparison:
     """Result for one partition. `source_end` and `target_end`: ends of the compared ranges. `uncopied`:
-    source records that were not compared because the map lacks them."""
+    source records that were not compared because the map lacks them. `source_sum`, `target_sum`: with
+    `MatchRules.sums`."""
 
     found: PartitionFindings = field(default_factory=PartitionFindings)
     source_end: int = 0
     target_end: int = 0
     equal_batches: int = 0
     uncopied: Uncopied = field(default_factory=Uncopied)
+    source_sum: RangeSum = field(default_factory=RangeSum)
+    target_sum: RangeSum = field(default_factory=RangeSum)
 
 
 async def compare(
@@ -54,7 +58,8 @@ async def compare(
         await _explain(surplus, replace(source, end=run.here.end), account)
     uncopied = account.uncopied() if account is not None else Uncopied()
     ends = max(run.here.position, source.end), run.there.end
-    return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied)
+    sums = run.matcher.source_sum, run.matcher.target_sum
+    return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
 
 
 async def _explain(surplus: Surplus, source: LogRange, account: LedgerAccount | None) -> None:

@@ -13,8 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from mirror.audit.sums import RangeSum, content_digest
 from mirror.audit.verdicts import MOST_FINDINGS, Finding, PartitionFindings, Verdict
-from mirror.audit.windows import content_digest
 from mirror.protocol.batches.records import Record
 
 ROOM: Final = 50_000
@@ -43,13 +43,14 @@ class MatchRules:
 
     `compares_content`: False if transforms change the records, so only the offset map shows which record is
     whose copy. `source_compacts`, `target_compacts`: the topics are compacted. `shares_target`: others write
-    to the destination topic too.
+    to the destination topic too. `sums`: add up the records of both sides.
     """
 
     compares_content: bool = True
     source_compacts: bool = False
     target_compacts: bool = False
     shares_target: bool = False
+    sums: bool = False
     room: int = ROOM
 
 
@@ -120,6 +121,8 @@ class Matcher:
         self.source: deque[Record] = deque()
         self.target: deque[Record] = deque()
         self.found = PartitionFindings()
+        self.source_sum, self.target_sum = RangeSum(), RangeSum()
+        """Sums of the records that should be copied, and of those at the destination, with `rules.sums`."""
         self._absent = _UnmatchedRecords(rules.room)
         self._surplus = _UnmatchedRecords(rules.room)
         self._by_key: dict[bytes, _Unmatched] = {}
@@ -130,8 +133,9 @@ class Matcher:
 
     @property
     def needs_records(self) -> bool:
-        """True if equal batches have to be opened: a later record may explain one that is absent."""
-        return bool(self._by_key)
+        """True if equal batches have to be opened: for their sums, or as a later record may explain one that
+        is absent."""
+        return self._rules.sums or bool(self._by_key)
 
     def match_batch(self, last_source: int, last_target: int, count: int) -> None:
         """Count the records of two equal batches at the place of each other."""
@@ -164,7 +168,7 @@ class Matcher:
     def _pass(self, here: Record, there: Record, origin: int | None) -> None:
         """Let one or both of the next records wait."""
         if origin is None or origin < here.offset:
-            self.target.popleft()
+            self._pop_target(there)
             self._wait_there(there, origin)
         elif origin > here.offset:
             self._pop(here, None)
@@ -181,8 +185,15 @@ class Matcher:
         self.source.popleft()
         if self._by_key:
             self._explain_by_key(here)
+        if self._rules.sums:
+            self.source_sum.add(here)
         if there is not None:
-            self.target.popleft()
+            self._pop_target(there)
+
+    def _pop_target(self, there: Record) -> None:
+        self.target.popleft()
+        if self._rules.sums:
+            self.target_sum.add(there)
 
     def _is_equal(self, here: Record, there: Record) -> bool:
         if not self._rules.compares_content:
@@ -208,7 +219,7 @@ class Matcher:
         waiting = self._absent.take(content_digest(there))
         if waiting is None:
             return False
-        self.target.popleft()
+        self._pop_target(there)
         self._by_key.pop(waiting.key, None)
         self._note_displaced(waiting.offset, there.offset, waiting.timestamp, there.timestamp)
         return True
@@ -279,7 +290,7 @@ class Matcher:
         while self.target:
             there = self.target[0]
             if not self._settle_target(there):
-                self.target.popleft()
+                self._pop_target(there)
                 self._wait_there(there, self._origin(there))
 
     def finish(self) -> Surplus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
@@ -25,6 +26,21 @@ class Verdict(StrEnum):
     """Key, value, headers, timestamp or order differ."""
     FOREIGN = "foreign"
     """The destination has a record that the source does not have."""
+
+
+_BY_SEVERITY: Final = (
+    Verdict.MISSING,
+    Verdict.ALTERED,
+    Verdict.FOREIGN,
+    Verdict.LATE,
+    Verdict.DUPLICATED,
+    Verdict.COMPLETE,
+)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the most severe verdict; complete if there are none."""
+    return min(verdicts, key=_BY_SEVERITY.index, default=Verdict.COMPLETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +92,17 @@ class RecordCounts:
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
-    @property
-    def verdict(self) -> Verdict:
-        """The most severe verdict."""
-        if self.missing:
-            return Verdict.MISSING
-        if self.altered or self.reordered:
-            return Verdict.ALTERED
-        if self.foreign:
-            return Verdict.FOREIGN
-        return Verdict.DUPLICATED if self.duplicated else Verdict.COMPLETE
+    def verdict(self, uncopied: int = 0, unjudged: int = 0) -> Verdict:
+        """Return the most severe verdict. `uncopied`: further missing records, which were never copied;
+        `unjudged`: number of source offsets that are not copied yet."""
+        found = {
+            Verdict.MISSING: self.missing + uncopied,
+            Verdict.ALTERED: self.altered + self.reordered,
+            Verdict.FOREIGN: self.foreign,
+            Verdict.LATE: unjudged,
+            Verdict.DUPLICATED: self.duplicated,
+        }
+        return worst(verdict for verdict, count in found.items() if count)
 
 
 @dataclass(slots=True)

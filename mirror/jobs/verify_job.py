@@ -14,6 +14,7 @@ from mirror.audit.account import LedgerAccount
 from mirror.audit.comparison import Comparison, compare
 from mirror.audit.matcher import MatchRules
 from mirror.audit.reader import LogRange
+from mirror.audit.verdicts import Verdict
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.lane.progress import LaneProgress
@@ -38,7 +39,8 @@ class VerifyJob:
     both logs are compared up to the end of the source at the start. `allows_expired`: the destination
     intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
-    destination topics too.
+    destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
+    partitions; if given, other offsets and partitions are not compared.
     """
 
     source: ClusterRef
@@ -50,6 +52,8 @@ class VerifyJob:
     allows_expired: bool = False
     is_transformed: bool = False
     is_shared: bool = False
+    sums: bool = False
+    ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
         self.selection.require_topic_characters()
@@ -89,6 +93,12 @@ class PartitionVerdict:
     def surplus(self) -> int:
         """Number of records that only the destination has."""
         return self.comparison.found.counts.duplicated + self.comparison.found.counts.foreign
+
+    @property
+    def verdict(self) -> Verdict:
+        """The most severe verdict."""
+        found = self.comparison
+        return found.found.counts.verdict(found.uncopied.missing, self.unjudged)
 
     @property
     def is_equal(self) -> bool:
@@ -179,7 +189,10 @@ async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
             advice="the pattern must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
-    return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]
+    places = [
+        TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))
+    ]
+    return [place for place in places if job.ranges is None or place in job.ranges]
 
 
 async def _stored(
@@ -263,6 +276,7 @@ async def _rules(bench: EngineContext, job: VerifyJob, topic: str) -> MatchRules
         source_compacts=_is_compacted(here),
         target_compacts=_is_compacted(there),
         shares_target=job.is_shared,
+        sums=job.sums,
     )
 
 
@@ -304,8 +318,11 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         if progress is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
         account, offset_map = LedgerAccount(progress), progress.offset_map
-        unjudged = max(end - max(progress.next_offset, start), 0)
-        start, end = max(start, progress.ledger.start), min(end, progress.next_offset)
+        wanted, until = (start, end) if job.ranges is None else job.ranges[place]
+        unjudged = max(min(end, until) - max(progress.next_offset, start, wanted), 0)
+        is_whole = job.ranges is None or until >= progress.next_offset
+        start = max(start, progress.ledger.start, wanted)
+        end = max(min(end, progress.next_offset, until), start)
         first = offset_map.forward(start).offset
         copied_to = offset_map.target_end or first
         expired = max(min(target_start, copied_to) - first, 0) if start < end else 0
@@ -313,6 +330,8 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         target_start = max(target_start, offset_map.forward(start).offset)
         # Without records in flight, the lane has written nothing else up to that earlier end.
         known_end = max(copied_to, stored.target_end if offset_map and not unjudged else 0)
+        if not is_whole:
+            known_end = offset_map.forward(end).offset
         target_end = min(target_end, max(known_end, target_start))
     return _Sides(
         LogRange(source, place, start, end, committed),
@@ -352,6 +371,24 @@ async def audit_copy(
     return verdicts
 
 
+async def ranges_between(
+    bench: EngineContext, job: VerifyJob, from_ms: int, to_ms: int
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the source offsets between the first records that are not older than these times."""
+    source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
+    places = await _places(bench, job)
+    ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
+    found: list[dict[TopicPartition, int]] = []
+    for moment in (from_ms, to_ms):
+        answers = await source.offsets(dict.fromkeys(places, moment), committed=committed)
+        for place in places:
+            if answers[place].error or ends[place].error:
+                raise Unreachable(f"{place} on {source.name} is missing or has no leader")
+        found.append({p: answers[p].offset if answers[p].offset >= 0 else ends[p].offset for p in places})
+    first, last = found
+    return {place: (first[place], max(last[place], first[place])) for place in places}
+
+
 async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
     """Return whether a record was copied according to the stored state, or there is no record to copy.
 
@@ -381,8 +418,10 @@ async def _audit(
     copy = job.naming.destination(place.topic)
     if target.topics[copy].error != Code.UNKNOWN_TOPIC_OR_PARTITION:
         return await _compared(bench, job, await _sides(bench, job, place, stored), watched)
+    if job.ranges is not None:
+        start, end = max(start, job.ranges[place][0]), min(end, job.ranges[place][1])
     unjudged = max(end - max(progress.next_offset, start), 0)
     start = max(start, progress.ledger.start)
-    here = LogRange(source, place, start, min(end, progress.next_offset))
+    here = LogRange(source, place, start, max(min(end, progress.next_offset), start))
     there = LogRange(target, TopicPartition(copy, place.partition), 0, 0)
     return await _compared(bench, job, _Sides(here, there, LedgerAccount(progress), 0, unjudged), watched)

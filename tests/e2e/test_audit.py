@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner, Result
 
+from headrace.__main__ import app
 from headrace.clusters import audits
 from headrace.clusters.audits import AuditResult, audit_datastream
 from headrace.settings import HeadraceSettings
@@ -21,9 +28,48 @@ from tests.mirrored import create_datastream, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.deep]
+pytestmark = pytest.mark.servers
 
 NOW = int(time.time() * 1000)
+
+
+def test_what_arrived_is_certified_and_a_foreign_record_is_found_at_its_offset(
+    kafka_pair: KafkaPair, new_instance: NewInstance, tmp_path: Path
+) -> None:
+    topic = f"certified-{uuid4().hex[:8]}"
+    source, destination = kafka_pair.source.address, kafka_pair.destination.address
+    make_topic(source, topic, 1)
+    write(source, topic, [Record(0, b"k", b"%d" % n, (), NOW + n) for n in range(20)])
+    key, file = tmp_path / "audit.pem", tmp_path / "certificate.json"
+    private = Ed25519PrivateKey.generate()
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    instance = new_instance("one", commands__audit_key_file=str(key))
+    create_datastream(instance, "certified", topic)
+    wait_for_copy(kafka_pair, topic, 20)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, ["audit", *words], env=dict(instance.environment))
+
+    at = ("--at", instance.address)
+    period = ("--from", str(NOW), "--to", str(NOW + 10))
+    written = ("certify", "certified", *period, "-o", str(file), *at)
+    wait_until(lambda: run(*written).exit_code == 0, "the records are checkpointed")
+    (part,) = json.loads(file.read_text())["partitions"]
+    assert part["source"]["records"] == part["destination"]["records"] == 10
+    assert part["source"]["hash"] == part["destination"]["hash"]
+    assert run("check", str(file), "--against-clusters").exit_code == 0
+    signed = file.read_bytes()
+    file.write_bytes(signed.replace(b'"missing": 0', b'"missing": 1'))
+    assert run("check", str(file)).exit_code == 1
+    file.write_bytes(signed)
+    write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
+
+    def foreign() -> list[dict[str, Any]]:
+        found = run("certified", "--json", *at)
+        return [one for row in json.loads(found.stdout) for one in row["findings"]] if found.stdout else []
+
+    (finding,) = wait_until(foreign, "the stranger is found")
+    assert (finding["verdict"], finding["destination_offset"]) == ("foreign", 20)
 
 
 def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
@@ -36,6 +82,7 @@ def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
     )
 
 
+@pytest.mark.deep
 def test_an_audit_under_traffic_judges_what_is_copied(
     kafka_pair: KafkaPair, new_instance: NewInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +136,7 @@ def test_an_audit_under_traffic_judges_what_is_copied(
         audit_datastream(settings, definition | {"name": "nobody", "metadata": {}})
 
 
+@pytest.mark.deep
 def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic = f"skipped-{uuid4().hex[:8]}"
     progress = f"progress-{topic}"

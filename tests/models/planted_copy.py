@@ -63,7 +63,10 @@ def planted_copy(random: Random, partitions: int = 3) -> list[PlantedPartition]:
 
 
 def _partition(random: Random, number: int) -> PlantedPartition:
-    count, source, filtered, copies = random.randint(12, 60), {}, set(), {}
+    count = random.randint(12, 60)
+    source: dict[int, Content] = {}
+    filtered: set[int] = set()
+    copies: dict[int, int] = {}
     there = random.choice([0, 0, 7])
     for here in range(count):
         if random.random() < 0.05 and here not in (0, count - 1):
@@ -85,8 +88,8 @@ def _content(random: Random, name: str) -> Content:
         return (BEGUN_MS, b"same", b"same", [])
     key = random.choice([None, b"", name.encode()])
     value = random.choice([name.encode(), name.encode() * 40])
-    headers = random.choice([[], [("h", None)], [("h", b""), ("h", b"1")]])
-    return (BEGUN_MS + random.randint(-2_000_000, 2_000_000), key, value, headers)
+    shapes: list[list[tuple[str, bytes | None]]] = [[], [("h", None)], [("h", b""), ("h", b"1")]]
+    return (BEGUN_MS + random.randint(-2_000_000, 2_000_000), key, value, random.choice(shapes))
 
 
 def drop(random: Random, made: list[PlantedPartition]) -> PlantedFault:
