@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,13 +12,17 @@ import tenacity
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
 from mirror.audit.verdicts import Finding, RecordCounts, Verdict
-from mirror.errors import NotFound
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, audit_copy, has_copied
+from mirror.errors import HeadraceError, NotFound
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, has_copied
+from mirror.jobs.watch_job import AuditWatch
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.datastreams.policy import SHARED_DESTINATION, is_on, policy_from
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.replication.context import EngineContext
 
 _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 """Time to wait for the first checkpoint of a datastream that may just have started."""
@@ -125,6 +129,58 @@ def audit_datastream(
             )
         verdicts = bench.run(audit_copy(bench, job, on_progress))
     return results_by_topic(verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTurn:
+    """Turn of a continuous audit: what was compared since the turn before, and by topic the time before which
+    every record is at the destination (epoch ms), None if unknown. `through_ms`: the same for all topics.
+    `problem`: why this turn failed; the next one compares the same records."""
+
+    results: Sequence[AuditResult] = ()
+    through_ms: int | None = None
+    by_topic: Mapping[str, int | None] = field(default_factory=dict)
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "complete_through_ms": self.through_ms,
+            "topics": [
+                result.to_json() | {"complete_through_ms": self.by_topic.get(result.topic)}
+                for result in self.results
+            ],
+            "problem": self.problem,
+        }
+
+
+def watch_datastream(
+    settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
+) -> Iterator[AuditTurn]:
+    """Compare what a datastream has copied, and then every `seconds` what it has copied since. Never ends.
+
+    `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Errors that
+    may pass are part of a turn; raises the others.
+    """
+    clock, watch = SystemClock(), AuditWatch(audit_job(definition))
+    with bench_of(settings, "headrace-audit", ClusterDirectory(settings.clusters)) as bench:
+        while True:
+            following = clock.monotonic() + seconds
+            try:
+                results = results_by_topic(bench.run(watch.turn(bench)))
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+                yield AuditTurn(problem=str(error))
+            else:
+                marks = watch.watermarks
+                by_topic = {topic: marks.through(lateness_ms, topic) for topic in marks.topics}
+                yield AuditTurn(results, marks.through(lateness_ms), by_topic)
+            bench.run(_pause(bench, following - clock.monotonic()))
+
+
+async def _pause(bench: EngineContext, seconds: float) -> None:
+    await bench.loop.sleep(max(seconds, 0.0))
 
 
 def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -16,12 +18,12 @@ from headrace.console.terminal import StatusLine, console, print_json, print_tab
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from typer._click.core import Context
     from typer._click.shell_completion import CompletionItem
 
-    from headrace.clusters.audits import AuditResult
+    from headrace.clusters.audits import AuditResult, AuditTurn
     from headrace.settings import HeadraceSettings
 
 _COLUMNS: Final = (
@@ -70,6 +72,18 @@ app = typer.Typer(cls=_AuditGroup, no_args_is_help=True)
 @app.command()
 def compare(
     datastream: NameArgument,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Continue until interrupted, and show what is complete.")
+    ] = False,
+    interval: Annotated[
+        str, typer.Option(help="With --watch, time between comparisons, such as 30s.")
+    ] = "10s",
+    lateness: Annotated[
+        str,
+        typer.Option(
+            help="With --watch, longest time between the timestamp of a record and its arrival at the source."
+        ),
+    ] = "5m",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -78,12 +92,18 @@ def compare(
 
     Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
     classify as filtered or dead-lettered are skipped, and not counted as missing.
+
+    With --watch, each comparison reads what was copied since the one before, and shows the time before which
+    every record of the source is at the destination. With --json, each one is a line.
     """
     from headrace.clusters.audits import audit_datastream
     from headrace.console.resources import path_of
     from headrace.settings import load_settings
 
     definition = connect(at, config).get(path_of(datastream))
+    if watch:
+        _watch(load_settings(config), definition, interval, lateness, as_json=as_json)
+        return
     line = StatusLine(time.monotonic())
 
     def show(compared: int, partitions: int, offsets: int) -> None:
@@ -103,6 +123,49 @@ def compare(
         _print(datastream, results)
     if not all(result.is_complete for result in results):
         raise typer.Exit(1)
+
+
+def _watch(
+    settings: HeadraceSettings, definition: Mapping[str, Any], interval: str, lateness: str, *, as_json: bool
+) -> None:
+    """Audit until interrupted; exit with 1 if there was a difference."""
+    from headrace.clusters.audits import watch_datastream
+    from headrace.console.durations import milliseconds
+
+    pause_seconds, lateness_ms = milliseconds(interval) / 1000, milliseconds(lateness)
+    has_difference = False
+    try:
+        for turn in watch_datastream(settings, definition, pause_seconds, lateness_ms):
+            has_difference |= not all(result.is_complete for result in turn.results)
+            if as_json:
+                sys.stdout.write(json.dumps(turn.to_json()) + "\n")
+                sys.stdout.flush()
+            else:
+                _print_turn(definition["name"], turn)
+    except KeyboardInterrupt:
+        raise typer.Exit(1 if has_difference else 0) from None
+
+
+def _print_turn(datastream: str, turn: AuditTurn) -> None:
+    console().print(f"{datastream}: complete through {_moment(turn.through_ms)}")
+    for result in turn.results:
+        row = result.to_json()
+        through = _moment(turn.by_topic.get(result.topic))
+        console().print(
+            f"  {result.topic}: {counted(row['source_records'], 'record', form=',')}, {result.verdict}, "
+            f"complete through {through}"
+        )
+        for place, finding in result.findings:
+            offsets = f"offset {_offset(finding.source_offset)} against {_offset(finding.target_offset)}"
+            console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
+    if turn.problem:
+        console().print(f"  {turn.problem}")
+
+
+def _moment(at_ms: int | None) -> str:
+    if at_ms is None:
+        return "unknown"
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 @app.command()
@@ -245,4 +308,4 @@ def _print(datastream: str, results: Sequence[AuditResult]) -> None:
 
 
 def _offset(offset: int) -> str:
-    return str(offset) if offset >= 0 else ""
+    return str(offset) if offset >= 0 else "none"

@@ -11,7 +11,7 @@ from headrace.commands.options import ConfigOption, JsonOption, choice
 from mirror.wording import counted
 
 if TYPE_CHECKING:
-    from mirror.jobs.verify_job import PartitionVerdict
+    from mirror.jobs.partition_verdict import PartitionVerdict
 
 _MOST_ROWS: Final = 40
 

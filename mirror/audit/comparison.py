@@ -57,7 +57,7 @@ async def compare(
     if surplus:
         await _explain(surplus, replace(source, end=run.here.end), account)
     uncopied = account.uncopied() if account is not None else Uncopied()
-    ends = max(run.here.position, source.end), run.there.end
+    ends = min(max(run.here.position, source.end), run.here.end), run.there.end
     sums = run.matcher.source_sum, run.matcher.target_sum
     return Comparison(surplus.judge(), *ends, run.equal_batches, uncopied, *sums)
 

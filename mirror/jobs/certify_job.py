@@ -11,7 +11,8 @@ from mirror.audit.certificate import FORMAT
 from mirror.audit.verdicts import Verdict, worst
 from mirror.client.cluster import Cluster
 from mirror.errors import CorruptData, UnexpectedCluster
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, audit_copy, ranges_between
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, ranges_between
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection

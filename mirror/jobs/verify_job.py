@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.audit.account import LedgerAccount
-from mirror.audit.comparison import Comparison, compare
+from mirror.audit.comparison import compare
 from mirror.audit.matcher import MatchRules
 from mirror.audit.reader import LogRange
-from mirror.audit.verdicts import Verdict
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
+from mirror.jobs.partition_verdict import LaneHistory, PartitionVerdict
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
@@ -40,7 +40,8 @@ class VerifyJob:
     intentionally has a shorter retention, so records that it has deleted are not missing. `is_transformed`:
     transforms have changed the records, so only their presence is compared. `is_shared`: others write to the
     destination topics too. `sums`: add up the records of both sides. `ranges`: source offsets [start, end) of
-    partitions; if given, other offsets and partitions are not compared.
+    partitions; if given, other offsets and partitions are not compared. `judges_tail`: without records in
+    flight, compare records of the destination after the copied ones too.
     """
 
     source: ClusterRef
@@ -54,6 +55,7 @@ class VerifyJob:
     is_shared: bool = False
     sums: bool = False
     ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
+    judges_tail: bool = True
 
     def __post_init__(self) -> None:
         self.selection.require_topic_characters()
@@ -62,71 +64,6 @@ class VerifyJob:
                 "expired records cannot be recognized without a state",
                 advice="pass --state with the state of the copy",
             )
-
-
-@dataclass(frozen=True)
-class PartitionVerdict:
-    """Result of one partition: the offsets compared on both sides, and the outcome. `problem`: why it could
-    not be compared.
-
-    `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
-    without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
-    the copy that only the destination has deleted, if allowed. `unjudged`: number of source offsets beyond
-    the checkpoint.
-    """
-
-    partition: TopicPartition
-    source_range: tuple[int, int] = (0, 0)
-    target_range: tuple[int, int] = (0, 0)
-    comparison: Comparison = field(default_factory=Comparison)
-    problem: str = ""
-    left_out: int | None = None
-    expired: int = 0
-    unjudged: int = 0
-
-    @property
-    def missing(self) -> int:
-        """Number of missing records, including those that the lane never copied."""
-        return self.comparison.found.counts.missing + self.comparison.uncopied.missing
-
-    @property
-    def surplus(self) -> int:
-        """Number of records that only the destination has."""
-        return self.comparison.found.counts.duplicated + self.comparison.found.counts.foreign
-
-    @property
-    def verdict(self) -> Verdict:
-        """The most severe verdict."""
-        found = self.comparison
-        return found.found.counts.verdict(found.uncopied.missing, self.unjudged)
-
-    @property
-    def is_equal(self) -> bool:
-        """Return whether the sides differ only by records that were skipped intentionally."""
-        counts = self.comparison.found.counts
-        return not (self.problem or self.missing or self.surplus or counts.altered or counts.reordered)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        found = self.comparison.found
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "equal": self.is_equal,
-            "source_range": list(self.source_range),
-            "destination_range": list(self.target_range),
-            "records": found.counts.equal,
-            "missing": self.missing,
-            "altered": found.counts.altered,
-            "reordered": found.counts.reordered,
-            "surplus": self.surplus,
-            "compacted": found.counts.target_compacted + found.counts.source_compacted,
-            "left_out": self.left_out,
-            "expired": self.expired,
-            "at_least": found.at_least,
-            "differences": [finding.to_json() for finding in found.findings],
-            "problem": self.problem,
-        }
 
 
 Tell = Callable[[int, int, int], None]
@@ -164,7 +101,7 @@ async def verify_copy(
     `on_progress` is called on the loop's thread with the progress. Raises TopicMissing if no topic is
     selected, Unreachable.
     """
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
     ends = await _target_ends(bench, job, places)
     stored = await _stored(bench, job, places)
@@ -179,7 +116,8 @@ async def verify_copy(
     return verdicts
 
 
-async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
+async def places_of(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
+    """Return the partitions of the selected topics. Raises TopicMissing if there are none, Unreachable."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
     chosen = job.selection.choose(name for name, topic in topics.items() if not topic.error)
@@ -210,6 +148,14 @@ class _Stored(NamedTuple):
 
     progress: LaneProgress | None
     target_end: int
+
+    @property
+    def history(self) -> LaneHistory | None:
+        """History of the lane; None without progress."""
+        one = self.progress
+        if one is None:
+            return None
+        return LaneHistory(one.life, len(one.gaps), one.target_id, one.next_offset, self.target_end)
 
 
 async def _target_ends(
@@ -329,7 +275,8 @@ async def _sides(bench: EngineContext, job: VerifyJob, place: TopicPartition, st
         start = max(start, offset_map.source_behind(target_start) or 0)  # the rest has expired there
         target_start = max(target_start, offset_map.forward(start).offset)
         # Without records in flight, the lane has written nothing else up to that earlier end.
-        known_end = max(copied_to, stored.target_end if offset_map and not unjudged else 0)
+        has_tail = job.judges_tail and bool(offset_map) and not unjudged
+        known_end = max(copied_to, stored.target_end if has_tail else 0)
         if not is_whole:
             known_end = offset_map.forward(end).offset
         target_end = min(target_end, max(known_end, target_start))
@@ -359,14 +306,15 @@ async def audit_copy(
 
     Raises TopicMissing if no topic is selected, Unreachable, and the errors of reading.
     """
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
     ends = await _target_ends(bench, job, places)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for place in places:
         before = _Stored(stored.get(place), ends.get(place, 0))
-        verdicts.append(await _audit(bench, job, place, before, watched))
+        verdict = await _audit(bench, job, place, before, watched)
+        verdicts.append(replace(verdict, lane=before.history))
         watched.finished(1)
     return verdicts
 
@@ -376,7 +324,7 @@ async def ranges_between(
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the source offsets between the first records that are not older than these times."""
     source, committed = bench.cluster(job.source), job.isolation is Isolation.READ_COMMITTED
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     ends = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
     found: list[dict[TopicPartition, int]] = []
     for moment in (from_ms, to_ms):
@@ -394,7 +342,7 @@ async def has_copied(bench: EngineContext, job: VerifyJob) -> bool:
 
     Raises TopicMissing if no topic is selected, Unreachable.
     """
-    places = await _places(bench, job)
+    places = await places_of(bench, job)
     stored = await _stored(bench, job, places)
     if any(progress.next_offset > progress.ledger.start for progress in stored.values()):
         return True

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +66,18 @@ def test_what_arrived_is_certified_and_a_foreign_record_is_found_at_its_offset(
     file.write_bytes(signed.replace(b'"missing": 0', b'"missing": 1'))
     assert run("check", str(file)).exit_code == 1
     file.write_bytes(signed)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "headrace", "audit", "certified", "--watch", "--json", *at],
+        env={**os.environ, **instance.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with watching:
+        assert watching.stdout is not None
+        turn = json.loads(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+    assert (watching.returncode, turn["problem"]) == (0, "")
+    assert turn["complete_through_ms"] > NOW - 10 * 60_000
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
 
     def foreign() -> list[dict[str, Any]]:

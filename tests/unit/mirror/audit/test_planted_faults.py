@@ -12,7 +12,8 @@ import pytest
 
 from mirror.audit.verdicts import Verdict
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, audit_copy
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, audit_copy, verify_copy
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, audit_copy, verify_copy
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy, OnRejection

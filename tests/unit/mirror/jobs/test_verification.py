@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, verify_copy
+from mirror.jobs.partition_verdict import PartitionVerdict
+from mirror.jobs.verify_job import VerifyJob, verify_copy
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.fakes.broker.mirrored import MirroredFakes
