@@ -157,7 +157,7 @@ class AuditTurn:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditTurn]:
-    """Compare what a datastream has copied, and then every `seconds` what it has copied since. Never ends.
+    """Compare the records that a datastream has copied, then every `seconds` the new ones. Never ends.
 
     `lateness_ms`: longest time between the timestamp of a record and its arrival at the source. Errors that
     may pass are part of a turn; raises the others.
@@ -199,7 +199,9 @@ def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
                 sum(part.unjudged for part in parts),
                 sum(part.expired for part in parts),
                 any(part.comparison.found.at_least for part in parts),
-                tuple((part.partition, one) for part in parts for one in part.comparison.found.findings),
+                tuple(
+                    (part.partition, finding) for part in parts for finding in part.comparison.found.findings
+                ),
             )
         )
     return results

@@ -73,7 +73,7 @@ app = typer.Typer(cls=_AuditGroup, no_args_is_help=True)
 def compare(
     datastream: NameArgument,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Continue until interrupted, and show what is complete.")
+        bool, typer.Option("--watch", help="Repeat until interrupted, and show the watermark.")
     ] = False,
     interval: Annotated[
         str, typer.Option(help="With --watch, time between comparisons, such as 30s.")
@@ -93,7 +93,7 @@ def compare(
     Exits with 1 if any record is missing, altered, out of order or foreign. Records that the checkpoints
     classify as filtered or dead-lettered are skipped, and not counted as missing.
 
-    With --watch, each comparison reads what was copied since the one before, and shows the time before which
+    With --watch, each comparison reads the records copied since the last one, and shows the time before which
     every record of the source is at the destination. With --json, each one is a line.
     """
     from headrace.clusters.audits import audit_datastream
@@ -248,7 +248,7 @@ def check(
     if as_json:
         print_json({"certificate": document, "changed": [place._asdict() for place in changed]})
     else:
-        records = sum(one["source"]["records"] for one in document["partitions"])
+        records = sum(part["source"]["records"] for part in document["partitions"])
         console().print(
             f"signature is valid: {document['datastream']}, {counted(records, 'record', form=',')}, "
             f"verdict {document['verdict']}"

@@ -1,4 +1,4 @@
-"""What a stored ledger and its offset map state about the records of a partition. Pure."""
+"""Expectations of a stored ledger and its offset map about the records of a partition. Pure."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def sign(document: Mapping[str, Any], key: Ed25519PrivateKey) -> bytes:
 
 
 def read_certificate(data: bytes, key: Ed25519PublicKey) -> dict[str, Any]:
-    """Return the document of a certificate. Raises CorruptData if a byte differs from what the owner of the
-    key has signed."""
+    """Return the document of a certificate. Raises CorruptData unless the owner of the key has
+    signed exactly these bytes."""
     from cryptography.exceptions import InvalidSignature
 
     try:

@@ -82,7 +82,7 @@ class _UnmatchedRecords:
         return self.count > 0
 
     def in_order(self) -> list[_Unmatched]:
-        """Return all of them by offset."""
+        """Return the waiting records by offset."""
         found = [waiting for same in self._by_digest.values() for waiting in same]
         return sorted(found, key=lambda waiting: waiting.offset)
 
@@ -225,7 +225,7 @@ class Matcher:
         return True
 
     def _note_displaced(self, source: int, target: int, stamp: int, target_stamp: int) -> None:
-        """Count a record that arrived, but was not where it was expected."""
+        """Count a record that arrived at another offset than expected."""
         counts = self.found.counts
         if target_stamp not in (stamp, REPLACED_TIME):
             counts.altered += 1
@@ -329,7 +329,7 @@ class Surplus:
         self._origins: dict[bytes, int] = {}
 
     def __bool__(self) -> bool:
-        """Return whether source records could still explain some of them."""
+        """Return whether the source may still have some of these records."""
         return len(self._origins) < len(self._wanted)
 
     def show(self, here: Record) -> None:

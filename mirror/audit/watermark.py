@@ -76,8 +76,8 @@ class CompleteThrough:
         return sorted({place.topic for place in self._partitions})
 
     def through(self, lateness_ms: int, topic: str | None = None) -> int | None:
-        """Return the time before which every record of a topic, or of all of them, is at the destination;
-        None if unknown."""
-        found = [one.through_ms for place, one in self._partitions.items() if topic in (None, place.topic)]
+        """Return the time before which every record of a topic (default: of all topics) is at the
+        destination; None if unknown."""
+        found = [mark.through_ms for place, mark in self._partitions.items() if topic in (None, place.topic)]
         known = [through_ms for through_ms in found if through_ms is not None]
         return min(known) - lateness_ms if known and len(known) == len(found) else None

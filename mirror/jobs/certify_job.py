@@ -109,13 +109,13 @@ async def changed_since(bench: EngineContext, document: Mapping[str, Any]) -> li
             raise UnexpectedCluster.at(str(reference), ids[name], cluster.cluster_id)
     verdicts = await audit_copy(bench, job)
     now = {verdict.partition: _partition(job, verdict) for verdict in verdicts}
-    places = {TopicPartition(one["topic"], one["partition"]): one for one in partitions}
+    places = {TopicPartition(part["topic"], part["partition"]): part for part in partitions}
     return [place for place, certified in places.items() if now.get(place) != certified]
 
 
 def _job(document: Mapping[str, Any]) -> VerifyJob:
     partitions = document["partitions"]
-    topics = sorted({one["topic"] for one in partitions})
+    topics = sorted({part["topic"] for part in partitions})
     return VerifyJob(
         ClusterRef(document["source"]["cluster"]),
         ClusterRef(document["destination"]["cluster"]),
@@ -128,8 +128,8 @@ def _job(document: Mapping[str, Any]) -> VerifyJob:
         is_shared=document["shared"],
         sums=True,
         ranges={
-            TopicPartition(one["topic"], one["partition"]): (one["source"]["start"], one["source"]["end"])
-            for one in partitions
+            TopicPartition(part["topic"], part["partition"]): (part["source"]["start"], part["source"]["end"])
+            for part in partitions
         },
     )
 

@@ -1,7 +1,7 @@
 """Verification of a copy: the ranges to compare, and the results.
 
-`verify_copy` compares what was copied with a state, or both logs. `audit_copy` compares what a datastream has
-copied according to its checkpoints, while it runs.
+`verify_copy` compares the records copied with a state, or both logs. `audit_copy` compares the records that a
+running datastream has copied according to its checkpoints.
 """
 
 from __future__ import annotations
@@ -152,10 +152,12 @@ class _Stored(NamedTuple):
     @property
     def history(self) -> LaneHistory | None:
         """History of the lane; None without progress."""
-        one = self.progress
-        if one is None:
+        stored = self.progress
+        if stored is None:
             return None
-        return LaneHistory(one.life, len(one.gaps), one.target_id, one.next_offset, self.target_end)
+        return LaneHistory(
+            stored.life, len(stored.gaps), stored.target_id, stored.next_offset, self.target_end
+        )
 
 
 async def _target_ends(
@@ -165,7 +167,7 @@ async def _target_ends(
     if not job.state:
         return {}
     target = bench.cluster(job.destination)
-    copies = {TopicPartition(job.naming.destination(one.topic), one.partition): one for one in places}
+    copies = {TopicPartition(job.naming.destination(place.topic), place.partition): place for place in places}
     known = {copy: LATEST for copy in copies if not target.topics[copy.topic].error}
     committed = job.isolation is Isolation.READ_COMMITTED
     answers = await target.offsets(known, committed=committed)
@@ -301,7 +303,7 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 async def audit_copy(
     bench: EngineContext, job: VerifyJob, on_progress: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare what was copied according to the stored state, while both sides grow. A partition without
+    """Compare the records copied according to the stored state, while both sides grow. A partition without
     progress has nothing to compare, a missing destination topic counts as empty.
 
     Raises TopicMissing if no topic is selected, Unreachable, and the errors of reading.

@@ -1,4 +1,4 @@
-"""Continuous audit of a copy: each round compares what was copied since the round before."""
+"""Continuous audit of a copy: each turn compares the records copied since the turn before."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class AuditWatch:
         job = replace(self.job, judges_tail=False)
         ranges = {place: (self._positions.get(place, 0), _NO_END) for place in places}
         verdicts = await audit_copy(bench, replace(job, ranges=ranges))
-        again = {one.partition: (0, _NO_END) for one in verdicts if not self._continues(one)}
+        again = {verdict.partition: (0, _NO_END) for verdict in verdicts if not self._continues(verdict)}
         if again:
             for place in again:
                 self.watermarks.of(place).restart()
-            verdicts = [one for one in verdicts if one.partition not in again]
+            verdicts = [verdict for verdict in verdicts if verdict.partition not in again]
             verdicts += await audit_copy(bench, replace(job, ranges=again))
         for verdict in verdicts:
             self._note(verdict)

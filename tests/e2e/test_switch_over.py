@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
-from headrace.clusters import audits
 from headrace.__main__ import app
+from headrace.clusters import audits
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import commit_positions, group_positions, make_topic, produce, read_all
 from tests.mirrored import some_records
