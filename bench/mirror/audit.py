@@ -97,7 +97,7 @@ def _serve(parent: Connection, change: str) -> None:
             with cluster.lock:
                 cluster.create_topic(_TOPIC)
                 value = (extra + "v" * _VALUE_BYTES)[:_VALUE_BYTES].encode()
-                content = [(1_000, b"%d" % n, value, []) for n in range(_PER_BATCH)]
+                content: list[batches.Content] = [(1_000, b"%d" % n, value, []) for n in range(_PER_BATCH)]
                 data = batches.build(content)
                 for _ in range(_RECORDS // _PER_BATCH):
                     cluster.append(_TOPIC, data)

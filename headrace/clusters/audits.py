@@ -13,7 +13,7 @@ from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
-from mirror.audit.verdicts import Finding, RecordCounts, Verdict
+from mirror.audit.verdicts import Finding, RecordCounts, Verdict, worst
 from mirror.errors import HeadraceError, NotFound
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, has_copied
@@ -37,7 +37,7 @@ class AuditResult:
     `counts`. `unjudged`: number of source offsets beyond the checkpoints, which are still in flight.
     `expired`: number of copied offsets that retention has removed at the destination only. `at_least`: there
     were too many differences to compare all, so the counts are estimates. `findings`: the first differences,
-    with their source partition.
+    with their source partition. `problems`: why partitions could not be compared.
     """
 
     topic: str
@@ -48,11 +48,8 @@ class AuditResult:
     expired: int
     at_least: bool
     findings: tuple[tuple[TopicPartition, Finding], ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """The most severe verdict; late if only copying in flight is incomplete."""
-        return self.counts.verdict(self.uncopied, self.unjudged)
+    problems: tuple[str, ...]
+    verdict: Verdict
 
     @property
     def is_complete(self) -> bool:
@@ -83,6 +80,7 @@ class AuditResult:
             "at_least": self.at_least,
             "complete": self.is_complete,
             "verdict": self.verdict.value,
+            "problems": list(self.problems),
             "findings": [place._asdict() | finding.to_json() for place, finding in self.findings],
         }
 
@@ -202,6 +200,8 @@ def results_by_topic(verdicts: Sequence[PartitionVerdict]) -> list[AuditResult]:
                 tuple(
                     (part.partition, finding) for part in parts for finding in part.comparison.found.findings
                 ),
+                tuple(f"{part.partition}: {part.problem}" for part in parts if part.problem),
+                worst(part.verdict for part in parts),
             )
         )
     return results

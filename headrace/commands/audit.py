@@ -155,6 +155,8 @@ def _print_turn(datastream: str, turn: AuditTurn) -> None:
             f"  {result.topic}: {counted(row['source_records'], 'record', form=',')}, {result.verdict}, "
             f"complete through {through}"
         )
+        for problem in result.problems:
+            console().print(f"    {problem}")
         for place, finding in result.findings:
             offsets = f"offset {_offset(finding.source_offset)} against {_offset(finding.target_offset)}"
             console().print(f"    {finding.verdict} in {place}: {offsets} {finding.what}".rstrip())
@@ -293,6 +295,8 @@ def _print(datastream: str, results: Sequence[AuditResult]) -> None:
     ]
     if findings:
         print_table("first differences", list(findings[0]), findings[:_MOST_ROWS])
+    for problem in (problem for result in results for problem in result.problems):
+        console().print(f"not compared: {problem}")
     behind, left_out, expired = (sum(row[key] for row in rows) for key in ("unjudged", "left_out", "expired"))
     if behind:
         console().print(f"not compared: {counted(behind, 'source offset')} beyond the checkpoints")

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     """Every source record is at the destination, or an explanation says why not."""
     LATE = "late"
     """Some source records are not copied yet."""
+    UNKNOWN = "unknown"
+    """Could not be compared."""
     MISSING = "missing"
     """A source record that should be at the destination is not there."""
     DUPLICATED = "duplicated"
@@ -30,6 +32,7 @@ class Verdict(StrEnum):
 
 _BY_SEVERITY: Final = (
     Verdict.MISSING,
+    Verdict.UNKNOWN,
     Verdict.ALTERED,
     Verdict.FOREIGN,
     Verdict.LATE,

@@ -86,6 +86,7 @@ def _partition(job: VerifyJob, verdict: PartitionVerdict) -> dict[str, Any]:
         "duplicated": counts.duplicated,
         "foreign": counts.foreign,
         "exclusions": {reason: count for reason, count in exclusions.items() if count},
+        "problem": verdict.problem,
         "verdict": verdict.verdict.value,
     }
 

@@ -10,7 +10,7 @@ from mirror.audit.verdicts import Verdict
 from mirror.model.topics import TopicPartition
 
 
-class LaneHistory(NamedTuple):
+class CopyHistory(NamedTuple):
     """State of a lane that shows whether copied records may have been lost since another state: lives and
     losses so far, id of the destination topic, checkpoint, and end of the destination log before it was
     read."""
@@ -21,7 +21,7 @@ class LaneHistory(NamedTuple):
     checkpoint: int
     target_end: int
 
-    def continues(self, before: LaneHistory) -> bool:
+    def continues(self, before: CopyHistory) -> bool:
         """Return whether everything that was copied in a state before may still be there."""
         is_longer = self.checkpoint >= before.checkpoint and self.target_end >= before.target_end
         return is_longer and self[:3] == before[:3]
@@ -35,7 +35,7 @@ class PartitionVerdict:
     `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
     without a state, because they cannot be distinguished from missing ones. `expired`: number of offsets of
     the copy that only the destination has deleted, if allowed. `unjudged`: number of source offsets beyond
-    the checkpoint. `lane`: see `LaneHistory`.
+    the checkpoint. `lane`: see `CopyHistory`.
     """
 
     partition: TopicPartition
@@ -46,7 +46,7 @@ class PartitionVerdict:
     left_out: int | None = None
     expired: int = 0
     unjudged: int = 0
-    lane: LaneHistory | None = None
+    lane: CopyHistory | None = None
 
     @property
     def missing(self) -> int:
@@ -61,6 +61,8 @@ class PartitionVerdict:
     @property
     def verdict(self) -> Verdict:
         """The most severe verdict."""
+        if self.problem:
+            return Verdict.UNKNOWN
         found = self.comparison
         return found.found.counts.verdict(found.uncopied.missing, self.unjudged)
 

@@ -16,7 +16,7 @@ from mirror.audit.matcher import MatchRules
 from mirror.audit.reader import LogRange
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
-from mirror.jobs.partition_verdict import LaneHistory, PartitionVerdict
+from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Isolation
@@ -150,12 +150,12 @@ class _Stored(NamedTuple):
     target_end: int
 
     @property
-    def history(self) -> LaneHistory | None:
+    def history(self) -> CopyHistory | None:
         """History of the lane; None without progress."""
         stored = self.progress
         if stored is None:
             return None
-        return LaneHistory(
+        return CopyHistory(
             stored.life, len(stored.gaps), stored.target_id, stored.next_offset, self.target_end
         )
 
@@ -306,7 +306,8 @@ async def audit_copy(
     """Compare the records copied according to the stored state, while both sides grow. A partition without
     progress has nothing to compare, a missing destination topic counts as empty.
 
-    Raises TopicMissing if no topic is selected, Unreachable, and the errors of reading.
+    An error that will not pass, such as a batch that cannot be decoded, is the problem of its partition.
+    Raises TopicMissing if no topic is selected, Unreachable.
     """
     places = await places_of(bench, job)
     watched = _ComparisonProgress(len(places), on_progress)
@@ -315,7 +316,12 @@ async def audit_copy(
     verdicts: list[PartitionVerdict] = []
     for place in places:
         before = _Stored(stored.get(place), ends.get(place, 0))
-        verdict = await _audit(bench, job, place, before, watched)
+        try:
+            verdict = await _audit(bench, job, place, before, watched)
+        except HeadraceError as error:
+            if error.retriable:
+                raise
+            verdict = PartitionVerdict(place, problem=str(error))
         verdicts.append(replace(verdict, lane=before.history))
         watched.finished(1)
     return verdicts

@@ -7,7 +7,7 @@ from typing import Final
 
 from mirror.audit.verdicts import Verdict
 from mirror.audit.watermark import CompleteThrough
-from mirror.jobs.partition_verdict import LaneHistory, PartitionVerdict
+from mirror.jobs.partition_verdict import CopyHistory, PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, places_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.offsets import LATEST
@@ -24,7 +24,7 @@ class AuditWatch:
     job: VerifyJob
     watermarks: CompleteThrough = field(default_factory=CompleteThrough)
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
-    _lanes: dict[TopicPartition, LaneHistory] = field(default_factory=dict)
+    _lanes: dict[TopicPartition, CopyHistory] = field(default_factory=dict)
 
     async def turn(self, bench: EngineContext) -> list[PartitionVerdict]:
         """Compare the records that were copied since the last turn, and advance the watermarks.
@@ -56,6 +56,8 @@ class AuditWatch:
         return before is None or (verdict.lane is not None and verdict.lane.continues(before))
 
     def _note(self, verdict: PartitionVerdict) -> None:
+        if verdict.problem:
+            return  # the next turn compares the same records
         place, lane = verdict.partition, verdict.lane
         if lane is None:
             self._positions.pop(place, None)

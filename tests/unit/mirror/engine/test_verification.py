@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mirror.audit.verdicts import Verdict
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.jobs.partition_verdict import PartitionVerdict
 from mirror.jobs.verify_job import VerifyJob, audit_copy, verify_copy
@@ -147,3 +148,5 @@ def test_a_batch_that_cannot_be_read_and_was_passed_over_is_a_problem(
     store(fakes, {"compacted": 4, "mirrored": 4}, [4, 0, 4])
     found = verdict(bench)
     assert (bool(found.problem), found.is_equal) == (True, False)
+    (audited,) = bench.run(audit_copy(bench, JOB))
+    assert (bool(audited.problem), audited.verdict) == (True, Verdict.UNKNOWN)
