@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +12,7 @@ from typer.core import TyperGroup
 
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import StatusLine, console, print_json, print_table
+from headrace.console.terminal import StatusLine, console, print_json, print_table, print_text
 from mirror.wording import counted
 
 if TYPE_CHECKING:
@@ -138,8 +136,7 @@ def _watch(
         for turn in watch_datastream(settings, definition, pause_seconds, lateness_ms):
             has_difference |= not all(result.is_complete for result in turn.results)
             if as_json:
-                sys.stdout.write(json.dumps(turn.to_json()) + "\n")
-                sys.stdout.flush()
+                print_json(turn.to_json(), None)
             else:
                 _print_turn(definition["name"], turn)
     except KeyboardInterrupt:
@@ -213,7 +210,7 @@ def certify(
         document = bench.run(certified(bench, job, datastream, period))
     written = sign(document, private)
     if output is None:
-        sys.stdout.write(written.decode())
+        print_text(written.decode().removesuffix("\n"))
     else:
         replace_file(output, written)
     if not is_clean(document):
