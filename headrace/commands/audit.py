@@ -37,7 +37,6 @@ _COLUMNS: Final = (
     "unjudged",
 )
 _MOST_ROWS: Final = 40
-_DEFAULT: Final = "compare"
 
 KeyOption = Annotated[
     Path | None,
@@ -49,22 +48,24 @@ KeyOption = Annotated[
 ]
 
 
-class _AuditGroup(TyperGroup):
+class DefaultCommandGroup(TyperGroup):
     """Group in which `headrace audit NAME` is short for `headrace audit compare NAME`."""
+
+    default: Final = "compare"
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Insert the default command unless the arguments name a command or ask for help."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = [_DEFAULT, *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands, and the arguments of the default command."""
-        argument = self.commands[_DEFAULT].params[0]
+        argument = self.commands[self.default].params[0]
         return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
 
 
-app = typer.Typer(cls=_AuditGroup, no_args_is_help=True)
+app = typer.Typer(cls=DefaultCommandGroup, no_args_is_help=True)
 
 
 @app.command()
