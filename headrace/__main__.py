@@ -25,6 +25,7 @@ _GROUPS: Final = {
     "pinot": ("analytics.pinot", "Manage the metric tables and run named queries."),
     "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),
     "loads": ("analytics.loads", "Export recorded partition loads to a file."),
+    "audit": ("audit", "Compare both ends of a datastream."),
     "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }
 """Command groups: module of their `app`, and help text."""
@@ -42,7 +43,6 @@ _COMMANDS: Final = {
     "events": "events",
     "incidents": "events",
     "acting": "analytics.monitor_switch",
-    "audit": "analytics.monitor",
     "canary": "canary",
     "usage": "usage",
     "copy": "copy",
