@@ -1,4 +1,4 @@
-"""Prometheus metrics of canaries, with the names of Xinfra (Kafka Monitor)."""
+"""Prometheus metrics of canaries, with the names of Xinfra (Kafka Monitor); delays are in seconds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mirror.model.identifiers import DatastreamName
 from monitor.canary.ledger import CanaryFigures
 
 _PREFIX: Final = "headrace_canary_"
+_SECONDS: Final = 0.001
 _COUNTERS: Final = (
     ("records_produced", "produced", "canary records acknowledged by the source"),
     ("records_consumed", "consumed", "canary records read at the destination"),
@@ -21,15 +22,32 @@ _COUNTERS: Final = (
     ("produce_errors", "failed", "writes of canary records that were not acknowledged"),
 )
 _GAUGES: Final = (
-    ("produce_availability_avg", "produce_availability", "share of writes acknowledged in the last minute"),
+    (
+        "produce_availability_avg",
+        "produce_availability",
+        1.0,
+        "share of writes acknowledged in the last minute",
+    ),
     (
         "consume_availability_avg",
         "consume_availability",
+        1.0,
         "share of canary records that arrived within 10 s, of those due in the last minute",
     ),
-    ("records_delay_ms_avg", "delay_ms_avg", "mean delay of canary records in the last minute"),
-    ("records_delay_ms_max", "delay_ms_max", "highest delay of that minute, waiting records included"),
+    (
+        "records_delay_seconds_avg",
+        "delay_ms_avg",
+        _SECONDS,
+        "mean delay of canary records in the last minute",
+    ),
+    (
+        "records_delay_seconds_max",
+        "delay_ms_max",
+        _SECONDS,
+        "highest delay of that minute, waiting records included",
+    ),
 )
+"""Name, field of `CanaryFigures`, factor, and description."""
 
 
 class CanaryMetrics(Collector):
@@ -50,9 +68,9 @@ class CanaryMetrics(Collector):
             for datastream, figures in shown.items():
                 counter.add_metric([datastream], getattr(figures, field))
             yield counter
-        for name, field, text in _GAUGES:
+        for name, field, factor, text in _GAUGES:
             gauge = GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=("datastream",))
             for datastream, figures in shown.items():
                 if (value := getattr(figures, field)) is not None:
-                    gauge.add_metric([datastream], value)
+                    gauge.add_metric([datastream], value * factor)
             yield gauge
