@@ -122,7 +122,7 @@ FIELDS: Final = (
         "rename",
         ("destination", "name"),
         str,
-        "Topic name at the destination; * is the source name.",
+        "Destination topic; * is the source name.",
         may_change=False,
     ),
     *_of("destination"),

@@ -73,7 +73,7 @@ OPTIONS: Final = (
         ("destination", "shared"),
         bool,
         "Allow other datastreams that also set this option to write to the same topics.",
-        "Share destination topics with other datastreams that set this option too.",
+        "Share destination topics with others that set it.",
         key=SHARED_DESTINATION,
         default=False,
     ),
